@@ -1,0 +1,5 @@
+"""Describe experiments once, run them anywhere."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0.dev0"

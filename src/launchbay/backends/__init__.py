@@ -1,0 +1,44 @@
+"""One file a kind of target, loaded late through entry points."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, cast
+
+from launchbay.core.errors import ConfigError, MissingExtra
+from launchbay.core.nearest import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from launchbay.core.backend import Backend, Opening
+
+GROUP = "launchbay.backends"
+
+
+def kinds() -> list[str]:
+    """Every kind of target that is installed, ours and others'."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def load(kind: str) -> Callable[[Opening], Backend]:
+    """The function that opens a target of this kind.
+
+    Raises:
+        ConfigError: when no installed package brings the kind.
+        MissingExtra: when its own packages are missing.
+    """
+    if kind == "machine":
+        # Looking through every installed package for what we know costs more than the whole start.
+        from launchbay.backends.machine import open_machine  # noqa: PLC0415
+
+        return open_machine
+    points = entry_points(group=GROUP, name=kind)
+    if not points:
+        raise ConfigError(f"kind `{kind}` is not installed", hint=suggest(kind, kinds()))
+    try:
+        return cast("Callable[[Opening], Backend]", next(iter(points)).load())
+    except ImportError as err:
+        raise MissingExtra(
+            f"kind `{kind}` needs `{err.name}`", hint=f"pip install 'launchbay[{kind}]'"
+        ) from err

@@ -1,0 +1,431 @@
+"""A queue of runs on one host: this machine or, later, any that SSH reaches.
+
+Drives `node/pack.py`, one call a verb. The queue and its GPU slots belong to the user and the
+host, whatever the project or the target's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launchbay.core import rundir
+from launchbay.core.backend import (
+    Backend,
+    Diagnosis,
+    Discovery,
+    Facts,
+    Feeding,
+    Finding,
+    LogChunk,
+    Opening,
+    Plan,
+    Refusal,
+    Staging,
+    Survey,
+)
+from launchbay.core.errors import Rejected, Unreachable, Unsupported
+from launchbay.core.job import Argv, Job, Resources, Script
+from launchbay.core.naming import digest
+from launchbay.core.run import Cause, Handle, State, Status
+from launchbay.hosts.local import LocalHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from launchbay.core.host import Host
+
+FORMAT = 1
+CHUNK = 500
+"""Runs per plan: each chunk's handles are stored before the next is sent."""
+
+STATES = {
+    "waiting": State.QUEUED,
+    "running": State.RUNNING,
+    "lost": State.LOST,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineOptions:
+    """What a target of kind `machine` can say."""
+
+    root: Path
+    parallel: int | None = None
+    """At most so many runs of this target at once on the host."""
+    devices: tuple[str, ...] | None = None
+    """The GPUs to give out; `None` takes all but those that others use."""
+
+
+class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
+    """The queue of one user on one host."""
+
+    def __init__(
+        self,
+        target: str,
+        options: MachineOptions,
+        host: Host,
+        *,
+        facts: Facts | None = None,
+        secret: Callable[[str], str] = lambda name: "",
+    ) -> None:
+        self.target = target
+        self._options = options
+        self._host = host
+        self._facts = facts
+        self._secret = secret
+
+    def plan(self, jobs: Sequence[Job]) -> list[Plan]:
+        for job in jobs:
+            self._check(job)
+        chunks = (jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK))
+        return [self._plan_chunk(tuple(chunk)) for chunk in chunks]
+
+    def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
+        names = sorted({name for job in plan.jobs for name in job.secrets})
+        private = {
+            "environment": dict(self._host.environment()),
+            "umask": f"{_umask():03o}",
+            "secrets": {name: self._secret(name) for name in names},
+        }
+        jobs = {job.run_id: job for job in plan.jobs}
+        for line in self._pack("add", plan.document + json.dumps(private) + "\n"):
+            if "error" in line:
+                raise Rejected(f"`{self.target}` could not take the runs: {line['error']}")
+            yield self._handle(plan.id, jobs[line["ok"]])
+
+    def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
+        if not handles:
+            return {}
+        by_run = {handle.run_id: handle for handle in handles}
+        lines = self._pack("look", self._question(handles))
+        seen = {by_run[line["run"]]: parse_status(line) for line in lines}
+        if len(seen) < len(by_run):
+            raise Unreachable(f"`{self.target}` answered for {len(seen)} of {len(by_run)} runs")
+        return seen
+
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        if handles:
+            list(self._pack("cancel", self._question(handles)))
+
+    def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
+        run = rundir.run_folder(self._options.root, handle.run_id)
+        path = rundir.attempt_folder(run, _attempt(handle)) / rundir.log_name(rank)
+        offset = int(cursor or 0)
+        data = self._host.read_bytes(path, offset=offset)
+        return LogChunk(text=data.decode(errors="replace"), cursor=str(offset + len(data)))
+
+    def stage(self, snapshot: str, tree: Path) -> None:
+        place = self._options.root / "snapshots" / snapshot
+        if place == tree or place.is_dir():
+            return
+        # Its target's root is elsewhere on this machine, perhaps on another disk.
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = place.with_name(f"{snapshot}.{os.getpid()}")
+        done = self._host.run(["cp", "-a", str(tree), str(draft)])
+        if not done.ok:
+            raise Rejected(f"the code could not be copied to `{place}`: {done.stderr.strip()}")
+        draft.rename(place)
+
+    def survey(self) -> Facts:
+        (line,) = self._pack("survey", "")
+        return Facts(
+            seen_at=time.time(),
+            cpus=line["cpus"],
+            memory_mib=line["memory_mib"],
+            gpus=tuple((index, name) for index, name in line["gpus"]),
+        )
+
+    def discover(self) -> list[Handle]:
+        lines = [line for line in self._pack("list", "") if line["root"] == str(self._options.root)]
+        return [
+            Handle(line["run"], line["target"], _native(line["plan"], line["run"], line["attempt"]))
+            for line in lines
+        ]
+
+    def feed(self) -> None:
+        list(self._pack("look", self._question([])))
+
+    def diagnose(self) -> list[Finding]:
+        facts = self.survey()
+        gpus = ", ".join(f"{index}: {name}" for index, name in facts.gpus) or "none seen"
+        findings = [
+            Finding(level="ok", subject="processors", message=f"{facts.cpus}"),
+            Finding(level="ok", subject="memory", message=f"{facts.memory_mib} MiB"),
+            Finding(level="ok", subject="GPUs", message=gpus),
+        ]
+        root = self._options.root
+        nearest = next(folder for folder in (root, *root.parents) if folder.exists())
+        if not os.access(nearest, os.W_OK):
+            findings.append(
+                Finding(
+                    level="problem",
+                    subject="root",
+                    message=f"`{nearest}` is not writable",
+                    remedy=f"choose another `root:` for target `{self.target}`",
+                )
+            )
+        return findings
+
+    def _check(self, job: Job) -> None:
+        """Refuse what this machine can never do."""
+        need, facts = job.resources, self._facts
+        if need.nodes != 1:
+            raise Unsupported(
+                f"`{self.target}` is one machine; `{job.run_id}` wants {need.nodes} nodes",
+                hint="leave `nodes` out, or choose a target with several",
+            )
+        if facts is None:
+            return
+        devices = self._devices(need)
+        if need.gpus and need.gpus > len(devices):
+            kind = f" of type {' or '.join(need.gpu_types)}" if need.gpu_types else ""
+            raise Unsupported(
+                f"`{self.target}` has {len(devices)} GPUs{kind}; `{job.run_id}` wants {need.gpus:g}",
+                hint=f"ask for at most {len(devices)} with `--gpus`",
+            )
+        for word, wanted, have in (
+            ("cpus", need.cpus, facts.cpus),
+            ("memory", need.memory_mib, facts.memory_mib),
+        ):
+            if wanted and have and wanted > have:
+                unit = " MiB" if word == "memory" else ""
+                raise Unsupported(
+                    f"`{self.target}` has {have}{unit} of `{word}`; `{job.run_id}` wants "
+                    f"{wanted:g}{unit}",
+                    hint=f"ask for less with `--{word}`",
+                )
+
+    def _plan_chunk(self, jobs: tuple[Job, ...]) -> Plan:
+        plan_id = digest([[job.run_id, job.attempt] for job in jobs])[:10]
+        header = {
+            "format": FORMAT,
+            "plan": plan_id,
+            "target": self.target,
+            "root": str(self._options.root),
+        }
+        lines = [header, *(self._render_job(job) for job in jobs)]
+        document = "".join(json.dumps(line) + "\n" for line in lines)
+        return Plan(id=plan_id, jobs=jobs, document=document)
+
+    def _render_job(self, job: Job) -> dict[str, Any]:
+        return {
+            "run": job.run_id,
+            "attempt": job.attempt,
+            "name": job.name,
+            "experiment": job.experiment,
+            "words": list(job.command.words) if isinstance(job.command, Argv) else [],
+            "script": job.command.text if isinstance(job.command, Script) else "",
+            "setup": job.setup,
+            "params": dict(job.params),
+            "env": dict(job.env),
+            "secrets": list(job.secrets),
+            "needs": self._render_needs(job.resources),
+            "caps": self._render_caps(job),
+            "snapshot": job.snapshot,
+            "project_folder": job.project_folder,
+            "links": dict(job.links),
+            "subfolder": job.subfolder,
+            "outputs": list(job.outputs),
+            "metrics": dict(job.metrics),
+            "from": job.origin,
+            "fresh": job.fresh,
+            "labels": dict(job.labels),
+        }
+
+    def _render_needs(self, need: Resources) -> dict[str, Any]:
+        devices = self._devices(need)
+        # On a machine with GPUs a run gets one unless it says otherwise.
+        gpus = need.gpus if need.gpus is not None else float(bool(devices))
+        needs: dict[str, Any] = {
+            "cpus": need.cpus,
+            "memory_mib": need.memory_mib,
+            "time_s": need.time_limit.total_seconds() if need.time_limit else None,
+        }
+        if gpus:
+            needs |= {"gpus": gpus, "devices": devices, "auto": self._options.devices is None}
+        elif self._all_devices():
+            needs["hide_gpus"] = True
+        return needs
+
+    def _render_caps(self, job: Job) -> dict[str, list[int | str]]:
+        """How many may run at once, by what they have in common."""
+        caps: dict[str, list[int | str]] = {}
+        if job.parallel is not None:
+            sweep = f"sweep {job.labels.get('project', '')} {job.experiment}"
+            caps[sweep] = [job.parallel, f"`parallel` of `{job.experiment}`"]
+        if self._options.parallel is not None:
+            caps[f"target {self.target}"] = [
+                self._options.parallel,
+                f"`parallel` of target `{self.target}`",
+            ]
+        # A GPU is a limit of its own.
+        if not caps and not self._render_needs(job.resources).get("gpus"):
+            cpus = (self._facts.cpus if self._facts else None) or 1
+            caps["host"] = [max(1, cpus // 4), "this machine (a quarter of its cores; `--parallel`)"]
+        return caps
+
+    def _devices(self, need: Resources) -> list[str]:
+        """Ids of the GPUs that would do."""
+        wanted = [word.lower() for word in need.gpu_types]
+        return [
+            index
+            for index, name in self._all_devices()
+            if not wanted or any(word in name.lower() for word in wanted)
+        ]
+
+    def _all_devices(self) -> Sequence[tuple[str, str]]:
+        seen = self._facts.gpus if self._facts else ()
+        if self._options.devices is None:
+            return seen
+        names = dict(seen)
+        return [(index, names.get(index, "")) for index in self._options.devices]
+
+    def _handle(self, plan_id: str, job: Job) -> Handle:
+        return Handle(job.run_id, self.target, _native(plan_id, job.run_id, job.attempt))
+
+    def _question(self, handles: Iterable[Handle]) -> str:
+        runs = [[handle.run_id, _attempt(handle)] for handle in handles]
+        return json.dumps({"root": str(self._options.root), "runs": runs})
+
+    def _pack(self, verb: str, stdin: str) -> Iterator[dict[str, Any]]:
+        program = _install_node_programs()
+        done = self._host.run([sys.executable, "-S", "-E", str(program), verb], stdin=stdin)
+        for line in done.stdout.splitlines():
+            yield json.loads(line)
+        if not done.ok and '"error"' not in done.stdout:
+            last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+            raise Unreachable(f"the queue of `{self.target}` failed: {last}")
+
+
+def open_machine(opening: Opening) -> MachineBackend:
+    """A target of kind `machine`."""
+    options = opening.options
+    devices = options.get("devices", "auto")
+    root = options.get("root")
+    return MachineBackend(
+        opening.target,
+        MachineOptions(
+            root=Path(root).expanduser().absolute() if root else opening.root,
+            parallel=int(options["parallel"]) if options.get("parallel") else None,
+            devices=parse_devices(devices),
+        ),
+        LocalHost(),
+        facts=opening.facts,
+        secret=opening.secret,
+    )
+
+
+def parse_devices(value: str | Sequence[str]) -> tuple[str, ...] | None:
+    """`auto`, a number, or a list of ids.
+
+    >>> parse_devices("auto"), parse_devices("2"), parse_devices(["1", "3"])
+    (None, ('0', '1'), ('1', '3'))
+    """
+    if value == "auto":
+        return None
+    if isinstance(value, str):
+        return tuple(map(str, range(int(value))))
+    return tuple(map(str, value))
+
+
+def parse_status(line: Mapping[str, Any]) -> Status:
+    """What pack.py's `look` says of one run."""
+    state = _ended_state(line) if line["state"] == "ended" else STATES[line["state"]]
+    return Status(
+        state=state,
+        cause=_cause(line) if state is State.FAILED else None,
+        exit_code=line.get("code"),
+        reason=_reason(line, state),
+        nodes=(line["host"],) if line.get("host") else (),
+        started_at=line.get("started"),
+        ended_at=line.get("ended"),
+        metrics=line.get("metrics") or {},
+    )
+
+
+def _ended_state(line: Mapping[str, Any]) -> State:
+    if line["code"] == 0 and not line["signal"]:
+        return State.SUCCEEDED
+    if line["stop"] == "cancel":
+        return State.CANCELLED
+    return State.SUCCEEDED if line["code"] == 0 and line["stop"] != "timeout" else State.FAILED
+
+
+def _cause(line: Mapping[str, Any]) -> Cause:
+    if line["stop"] == "timeout":
+        return Cause.TIMEOUT
+    return Cause.SETUP if line["phase"] == "setup" else Cause.EXIT
+
+
+def _reason(line: Mapping[str, Any], state: State) -> str:
+    match state:
+        case State.QUEUED:
+            ahead = f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
+            return f"{ahead}; {line['why']}" if line["why"] else ahead
+        case State.LOST if line["why"] == "unknown":
+            return "the machine does not know it"
+        case State.LOST:
+            return str(line["why"])
+        case State.FAILED:
+            return _failure(line)
+        case State.CANCELLED:
+            return "cancelled before it started" if line["code"] is None else "cancelled"
+    return ""
+
+
+def _failure(line: Mapping[str, Any]) -> str:
+    code = line["code"]
+    if line["stop"] == "timeout":
+        return "its time limit was over"
+    if line["phase"] == "setup":
+        return f"its set-up failed with code {code}"
+    if line.get("why"):
+        return str(line["why"])
+    if code == 128 + 9:
+        return "killed by signal 9; often the kernel's, for want of memory"
+    if code == 127:  # noqa: PLR2004
+        return "exit code 127: the command was not found"
+    return f"exit code {code}"
+
+
+def _native(plan_id: str, run_id: str, attempt: int) -> str:
+    return f"queue/{plan_id}/{run_id}" + (f"-{attempt}" if attempt > 1 else "")
+
+
+def _attempt(handle: Handle) -> int:
+    tail = handle.native_id.rpartition("/")[2].removeprefix(handle.run_id)
+    return int(tail.lstrip("-") or 1)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _install_node_programs() -> Path:
+    """Keep the node programs where a queue outlives the environment that brought them."""
+    source = files("launchbay.node")
+    texts = {name: (source / name).read_bytes() for name in ("pack.py", "run.sh")}
+    version = hashlib.sha256(b"".join(texts.values())).hexdigest()[:12]
+    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    folder = Path(state) / "launchbay" / "node" / version
+    if not folder.is_dir():
+        draft = folder.with_name(f"{version}.{os.getpid()}")
+        draft.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in texts.items():
+            (draft / name).write_bytes(text)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    return folder / "pack.py"

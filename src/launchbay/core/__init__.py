@@ -1,0 +1,1 @@
+"""What a job, a run and a backend are. Standard library only."""

@@ -1,0 +1,42 @@
+"""A machine that runs commands and holds files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """What a command left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it exited with 0."""
+        return self.code == 0
+
+
+class Host(Protocol):
+    """A machine that runs commands and holds files, this one or another.
+
+    Every method raises `Unreachable` when the machine does not answer.
+    """
+
+    name: str
+
+    def run(self, argv: Sequence[str], *, stdin: str = "") -> Completed:
+        """Run a command to its end; words and standard input arrive verbatim."""
+
+    def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
+        """The file from `offset` to its present end; empty where there is no file."""
+
+    def environment(self) -> Mapping[str, str]:
+        """The variables that a person's shell there would hand to a program."""

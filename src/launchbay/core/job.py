@@ -1,0 +1,94 @@
+"""A job: one command, fully decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+DEFAULT_OUTPUTS = (
+    "outputs",
+    "output",
+    "out",
+    "results",
+    "runs",
+    "logs",
+    "checkpoints",
+    "ckpts",
+    "lightning_logs",
+    "wandb",
+    "mlruns",
+    "multirun",
+)
+"""The folders that programs commonly write; each run has its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a job needs; `None` means that nobody asked."""
+
+    nodes: int = 1
+    cpus: float | None = None
+    gpus: float | None = None
+    """Whole, or a fraction below 1: several runs share one."""
+    gpu_types: tuple[str, ...] = ()
+    """Names of which one must occur in the GPU's own name; empty allows all."""
+    memory_mib: int | None = None
+    time_limit: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Argv:
+    """A command as words, handed to the program verbatim."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A command as shell text, run by bash where there is one, else sh."""
+
+    text: str
+
+
+Command = Argv | Script
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One command, fully decided, with its own run id."""
+
+    run_id: str
+    attempt: int = 1
+    name: str
+    experiment: str
+    command: Command
+    params: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Names only; the values are asked for at submit."""
+    setup: str = ""
+    """Shell lines before the command; a failing one fails the run."""
+    resources: Resources = field(default_factory=Resources)
+    parallel: int | None = None
+    """At most so many runs of this experiment at once."""
+    snapshot: str = ""
+    """The id of the frozen code; empty runs in an empty folder."""
+    project_folder: str = ""
+    """Where the code was frozen from; paths to it in PYTHONPATH are led to the frozen code."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Where in the working folder to link what, on this machine, stays outside the snapshot."""
+    subfolder: str = ""
+    """Where in the code the command starts."""
+    outputs: tuple[str, ...] = DEFAULT_OUTPUTS
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Name to regular expression, read from the log."""
+    origin: str = ""
+    """A folder of earlier outputs, `$BAY_FROM`."""
+    fresh: bool = False
+    """Start with empty outputs; what was there is kept beside them."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the lab wants back when it rebuilds its index from run folders."""

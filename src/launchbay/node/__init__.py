@@ -1,0 +1,1 @@
+"""What travels to the node; nobody imports it."""

@@ -1,0 +1,1 @@
+"""The SQLite index of runs: fast to ask, safe to delete."""

@@ -1,0 +1,356 @@
+"""What this side remembers of runs. Many `bay` processes may use it at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launchbay.core.errors import StoreError
+from launchbay.core.run import Attempt, Cause, Run, State, Status
+from launchbay.runstore.migrations import MIGRATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+WAIT_S = 60.0
+NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "afs"})
+UNFINISHED = (State.CREATED, State.QUEUED, State.RUNNING)
+JSON_COLUMNS = ("place", "params", "resources", "tags", "nodes", "metrics")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """Which runs are meant; what is not given does not matter."""
+
+    project: str | None = None
+    experiment: str | None = None
+    ids: Sequence[str] = ()
+    states: Sequence[State] = ()
+    targets: Sequence[str] = ()
+    identities: Sequence[str] = ()
+    since: float | None = None
+    last: int | None = None
+
+
+class RunStore:
+    """The index of runs, one SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = _open(path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, and nobody else writes meanwhile."""
+        with _translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        with _translated(self.path):
+            self._connection.execute("COMMIT")
+
+    def add_project(self, project_id: str, *, name: str, folder: Path) -> None:
+        """Remember where a project is now."""
+        row = (project_id, name, str(folder))
+        if self._rows("SELECT 1 FROM projects WHERE (id, name, folder) = (?, ?, ?)", row):
+            return
+        self._write("INSERT OR REPLACE INTO projects VALUES (?, ?, ?)", [row])
+
+    def projects(self) -> dict[str, tuple[str, Path]]:
+        """Id to name and folder."""
+        rows = self._rows("SELECT id, name, folder FROM projects", ())
+        return {row["id"]: (row["name"], Path(row["folder"])) for row in rows}
+
+    def add_launch(self, tag: str, *, project: str, argv: Sequence[str], created_at: float) -> None:
+        """Remember what was typed."""
+        row = (tag, project, json.dumps(list(argv)), created_at)
+        self._write("INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?)", [row])
+
+    def launch_argv(self, tag: str) -> list[str]:
+        """What was typed; empty when nobody knows any more."""
+        rows = self._rows("SELECT argv FROM launches WHERE tag = ?", (tag,))
+        return list(json.loads(rows[0]["argv"])) if rows else []
+
+    def put(self, runs: Iterable[Run]) -> None:
+        """Store the runs as they are now, each with its present attempt."""
+        rows = [_row(run) for run in runs]
+        if not rows:
+            return
+        names = ", ".join(rows[0])
+        marks = ", ".join(f":{name}" for name in rows[0])
+        # Column names are ours; values are bound.
+        self._write(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", rows)  # noqa: S608
+        self._write(
+            """INSERT OR REPLACE INTO attempts VALUES (:id, :attempt, :native_id, :target, :code,
+            coalesce((SELECT created_at FROM attempts WHERE run = :id AND number = :attempt),
+                     :attempt_at),
+            :state, :cause, :exit_code, :reason, :started_at, :ended_at)""",
+            [{**row, "attempt_at": row["seen_at"] or row["created_at"]} for row in rows],
+        )
+
+    def runs(self, query: Query) -> list[Run]:
+        """The runs meant, oldest first."""
+        where, values = _where(query)
+        limit = "" if query.last is None else f" LIMIT {int(query.last)}"
+        rows = self._rows(
+            f"SELECT * FROM runs{where} ORDER BY created_at DESC, rowid DESC{limit}",  # noqa: S608
+            values,
+        )
+        return [_run(row) for row in reversed(rows)]
+
+    def experiments(self, query: Query) -> list[tuple[str, State, int, float]]:
+        """For each experiment and state: how many runs, and when the newest was made."""
+        where, values = _where(query)
+        rows = self._rows(
+            "SELECT experiment, state, count(*) AS n, max(created_at) AS newest "  # noqa: S608
+            f"FROM runs{where} GROUP BY experiment, state",
+            values,
+        )
+        return [(row["experiment"], State(row["state"]), row["n"], row["newest"]) for row in rows]
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        """Every attempt at a run, oldest first."""
+        rows = self._rows("SELECT * FROM attempts WHERE run = ? ORDER BY number", (run_id,))
+        return [_attempt(row) for row in rows]
+
+    def find(self, word: str, project: str | None) -> list[Run]:
+        """The runs that a typed id may mean: by id, by suffix, by end of the id, by name.
+
+        The first kind that finds anything answers; a name means its newest run.
+        """
+        for condition, value in (
+            ("id = ?", word),
+            ("suffix = ?", word),
+            ("substr(id, -length(?1)) = ?1", word),
+        ):
+            found = self._matching(condition, value, project)
+            if found:
+                return found
+        return self._matching("name = ?", word, project)[-1:]
+
+    def forget(self, run_ids: Sequence[str]) -> None:
+        """Remove runs from the index."""
+        rows = [(run_id,) for run_id in run_ids]
+        self._write("DELETE FROM runs WHERE id = ?", rows)
+        self._write("DELETE FROM attempts WHERE run = ?", rows)
+
+    def _matching(self, condition: str, value: str, project: str | None) -> list[Run]:
+        values = [value]
+        if project is not None:
+            condition += f" AND project = ?{len(values) + 1}"
+            values.append(project)
+        statement = f"SELECT * FROM runs WHERE {condition} ORDER BY created_at"  # noqa: S608
+        return [_run(row) for row in self._rows(statement, values)]
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[sqlite3.Row]:
+        with _translated(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+    def _write(self, statement: str, rows: Sequence[Any]) -> None:
+        with _translated(self.path):
+            if self._connection.in_transaction:
+                self._connection.executemany(statement, rows)
+                return
+            with self.transaction():
+                self._connection.executemany(statement, rows)
+
+
+def index_path(state: Path) -> Path:
+    """Where the index lies: in the state folder, or on local disk where that is a network one.
+
+    SQLite's locks cannot be trusted over a network.
+    """
+    if _disk_kind(state) in NETWORK_DISKS:
+        return Path("/var/tmp") / f"launchbay-{os.getuid()}" / "index.sqlite"  # noqa: S108
+    return state / "index.sqlite"
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    with _translated(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600, exist_ok=True)
+        try:
+            return _connect(path)
+        except sqlite3.DatabaseError as err:
+            if isinstance(err, sqlite3.OperationalError):
+                raise
+            # Everything in it is also in the run folders.
+            path.replace(path.with_name(f"{path.name}.damaged"))
+            path.touch(mode=0o600)
+            return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
+        return connection
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    (done,) = connection.execute("PRAGMA user_version").fetchone()
+    if done > len(MIGRATIONS):
+        connection.execute("ROLLBACK")
+        raise StoreError(
+            f"`{path}` was written by a newer launchbay",
+            hint="update launchbay, or set BAY_HOME to another folder",
+        )
+    for migration in MIGRATIONS[done:]:
+        for statement in migration.split(";"):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    connection.execute("COMMIT")
+    return connection
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as err:
+        raise StoreError(
+            f"the index `{path}` cannot be used: {err}",
+            hint="free some space, or set BAY_HOME to a folder you can write",
+        ) from err
+    except sqlite3.DatabaseError as err:
+        raise StoreError(
+            f"the index `{path}` is damaged: {err}",
+            hint=f"remove it and run `bay ls --rebuild`: rm '{path}'",
+        ) from err
+
+
+def _disk_kind(path: Path) -> str:
+    """The type of the file system that holds the path; empty where nobody tells."""
+    try:
+        lines = Path("/proc/mounts").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    mounts = {fields[1]: fields[2] for fields in map(str.split, lines) if len(fields) > 2}  # noqa: PLR2004
+    for folder in (path, *path.parents):
+        if str(folder) in mounts:
+            return mounts[str(folder)]
+    return ""
+
+
+def _where(query: Query) -> tuple[str, list[Any]]:
+    conditions: list[str] = []
+    values: list[Any] = []
+    for column, value in (("project", query.project), ("experiment", query.experiment)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    for column, wanted in (
+        ("id", query.ids),
+        ("state", query.states),
+        ("target", query.targets),
+        ("identity", query.identities),
+    ):
+        if wanted:
+            # One JSON value: the number of bound variables has a limit.
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(wanted)))
+    if query.since is not None:
+        conditions.append("created_at >= ?")
+        values.append(query.since)
+    return (" WHERE " + " AND ".join(conditions) if conditions else ""), values
+
+
+def _row(run: Run) -> dict[str, Any]:
+    status = run.status
+    row = {
+        "id": run.id,
+        "suffix": run.suffix,
+        "name": run.name,
+        "experiment": run.experiment,
+        "project": run.project,
+        "identity": run.identity,
+        "target": run.target,
+        "place": dict(run.place),
+        "native_id": run.native_id,
+        "attempt": run.attempt,
+        "code": run.code,
+        "params": dict(run.params),
+        "command": run.command,
+        "resources": dict(run.resources),
+        "launch": run.launch,
+        "note": run.note,
+        "tags": list(run.tags),
+        "state": str(status.state),
+        "cause": status.cause and str(status.cause),
+        "exit_code": status.exit_code,
+        "reason": status.reason,
+        "allocation": status.allocation,
+        "nodes": list(status.nodes),
+        "metrics": dict(status.metrics),
+        "cancel_requested": run.cancel_requested,
+        "suspect_since": run.suspect_since,
+        "created_at": run.created_at,
+        "started_at": status.started_at,
+        "ended_at": status.ended_at,
+        "seen_at": run.seen_at,
+    }
+    return {**row, **{name: json.dumps(row[name]) for name in JSON_COLUMNS}}
+
+
+def _run(row: sqlite3.Row) -> Run:
+    return Run(
+        id=row["id"],
+        name=row["name"],
+        experiment=row["experiment"],
+        project=row["project"],
+        identity=row["identity"],
+        target=row["target"],
+        place=json.loads(row["place"]),
+        native_id=row["native_id"],
+        attempt=row["attempt"],
+        code=row["code"],
+        params=json.loads(row["params"]),
+        command=row["command"],
+        resources=json.loads(row["resources"]),
+        launch=row["launch"],
+        note=row["note"],
+        tags=tuple(json.loads(row["tags"])),
+        status=Status(
+            **_outcome(row),
+            allocation=row["allocation"],
+            nodes=tuple(json.loads(row["nodes"])),
+            metrics=json.loads(row["metrics"]),
+        ),
+        cancel_requested=bool(row["cancel_requested"]),
+        suspect_since=row["suspect_since"],
+        created_at=row["created_at"],
+        seen_at=row["seen_at"],
+    )
+
+
+def _attempt(row: sqlite3.Row) -> Attempt:
+    return Attempt(
+        number=row["number"],
+        native_id=row["native_id"],
+        target=row["target"],
+        code=row["code"],
+        created_at=row["created_at"],
+        status=Status(**_outcome(row)),
+    )
+
+
+def _outcome(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "state": State(row["state"]),
+        "cause": Cause(row["cause"]) if row["cause"] else None,
+        "exit_code": row["exit_code"],
+        "reason": row["reason"],
+        "started_at": row["started_at"],
+        "ended_at": row["ended_at"],
+    }
