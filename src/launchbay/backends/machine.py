@@ -24,6 +24,7 @@ from launchbay.core.backend import (
     Facts,
     Feeding,
     Finding,
+    Foreground,
     LogChunk,
     Opening,
     Plan,
@@ -31,8 +32,8 @@ from launchbay.core.backend import (
     Staging,
     Survey,
 )
-from launchbay.core.errors import Rejected, Unreachable, Unsupported
-from launchbay.core.job import Argv, Job, Resources, Script
+from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
+from launchbay.core.job import Job, Resources, to_record
 from launchbay.core.naming import digest
 from launchbay.core.run import Cause, Handle, State, Status
 from launchbay.hosts.local import LocalHost
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from launchbay.core.host import Host
 
 FORMAT = 1
+NODE_PROGRAMS = ("pack.py", "run.sh")
 CHUNK = 500
 """Runs per plan: each chunk's handles are stored before the next is sent."""
 
@@ -64,7 +66,7 @@ class MachineOptions:
     """The GPUs to give out; `None` takes all but those that others use."""
 
 
-class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
+class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, Diagnosis):
     """The queue of one user on one host."""
 
     def __init__(
@@ -89,16 +91,8 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
         return [self._plan_chunk(tuple(chunk)) for chunk in chunks]
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
-        names = sorted({name for job in plan.jobs for name in job.secrets})
-        private = {
-            "environment": dict(self._host.environment()),
-            "umask": f"{_umask():03o}",
-            "secrets": {name: self._secret(name) for name in names},
-        }
         jobs = {job.run_id: job for job in plan.jobs}
-        for line in self._pack("add", plan.document + json.dumps(private) + "\n"):
-            if "error" in line:
-                raise Rejected(f"`{self.target}` could not take the runs: {line['error']}")
+        for line in self._pack("add", self._sealed(plan)):
             yield self._handle(plan.id, jobs[line["ok"]])
 
     def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
@@ -152,6 +146,13 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
 
     def feed(self) -> None:
         list(self._pack("look", self._question([])))
+
+    def prepare(self, plan: Plan) -> tuple[Handle, list[str]]:
+        (line,) = self._pack("prepare", self._sealed(plan))
+        (job,) = plan.jobs
+        script = _install_node_programs() / "run.sh"
+        argv = ["sh", str(script), line["folder"], str(job.attempt)]
+        return self._handle(plan.id, job), ["env", f"BAY_HERE={job.project_folder}", *argv]
 
     def diagnose(self) -> list[Finding]:
         facts = self.survey()
@@ -211,33 +212,16 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
             "target": self.target,
             "root": str(self._options.root),
         }
-        lines = [header, *(self._render_job(job) for job in jobs)]
+        lines = [header, *(self._render_job(plan_id, job) for job in jobs)]
         document = "".join(json.dumps(line) + "\n" for line in lines)
         return Plan(id=plan_id, jobs=jobs, document=document)
 
-    def _render_job(self, job: Job) -> dict[str, Any]:
+    def _render_job(self, plan_id: str, job: Job) -> dict[str, Any]:
         return {
-            "run": job.run_id,
-            "attempt": job.attempt,
-            "name": job.name,
-            "experiment": job.experiment,
-            "words": list(job.command.words) if isinstance(job.command, Argv) else [],
-            "script": job.command.text if isinstance(job.command, Script) else "",
-            "setup": job.setup,
-            "params": dict(job.params),
-            "env": dict(job.env),
-            "secrets": list(job.secrets),
+            **to_record(job),
+            "native_id": _native(plan_id, job.run_id, job.attempt),
             "needs": self._render_needs(job.resources),
             "caps": self._render_caps(job),
-            "snapshot": job.snapshot,
-            "project_folder": job.project_folder,
-            "links": dict(job.links),
-            "subfolder": job.subfolder,
-            "outputs": list(job.outputs),
-            "metrics": dict(job.metrics),
-            "from": job.origin,
-            "fresh": job.fresh,
-            "labels": dict(job.labels),
         }
 
     def _render_needs(self, need: Resources) -> dict[str, Any]:
@@ -269,7 +253,10 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
         # A GPU is a limit of its own.
         if not caps and not self._render_needs(job.resources).get("gpus"):
             cpus = (self._facts.cpus if self._facts else None) or 1
-            caps["host"] = [max(1, cpus // 4), "this machine (a quarter of its cores; `--parallel`)"]
+            caps["host"] = [
+                max(1, cpus // 4),
+                "this machine (a quarter of its cores; `--parallel`)",
+            ]
         return caps
 
     def _devices(self, need: Resources) -> list[str]:
@@ -288,6 +275,16 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
         names = dict(seen)
         return [(index, names.get(index, "")) for index in self._options.devices]
 
+    def _sealed(self, plan: Plan) -> str:
+        """The plan with what may not stand in it: environment and secrets."""
+        names = sorted({name for job in plan.jobs for name in job.secrets})
+        private = {
+            "environment": dict(self._host.environment()),
+            "umask": f"{_umask():03o}",
+            "secrets": {name: self._secret(name) for name in names},
+        }
+        return plan.document + json.dumps(private) + "\n"
+
     def _handle(self, plan_id: str, job: Job) -> Handle:
         return Handle(job.run_id, self.target, _native(plan_id, job.run_id, job.attempt))
 
@@ -296,11 +293,16 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Diagnosis):
         return json.dumps({"root": str(self._options.root), "runs": runs})
 
     def _pack(self, verb: str, stdin: str) -> Iterator[dict[str, Any]]:
-        program = _install_node_programs()
-        done = self._host.run([sys.executable, "-S", "-E", str(program), verb], stdin=stdin)
-        for line in done.stdout.splitlines():
-            yield json.loads(line)
-        if not done.ok and '"error"' not in done.stdout:
+        # A survey is part of planning, which writes nothing.
+        folder = _packaged_programs() if verb == "survey" else _install_node_programs()
+        argv = [sys.executable, "-S", "-E", str(folder / "pack.py"), verb]
+        done = self._host.run(argv, stdin=stdin)
+        for text in done.stdout.splitlines():
+            line = json.loads(text)
+            if "error" in line:
+                raise Rejected(f"the queue of `{self.target}` cannot go on: {line['error']}")
+            yield line
+        if not done.ok:
             last = (done.stderr.strip().splitlines() or ["no word"])[-1]
             raise Unreachable(f"the queue of `{self.target}` failed: {last}")
 
@@ -368,7 +370,9 @@ def _cause(line: Mapping[str, Any]) -> Cause:
 def _reason(line: Mapping[str, Any], state: State) -> str:
     match state:
         case State.QUEUED:
-            ahead = f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
+            ahead = (
+                f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
+            )
             return f"{ahead}; {line['why']}" if line["why"] else ahead
         case State.LOST if line["why"] == "unknown":
             return "the machine does not know it"
@@ -411,21 +415,28 @@ def _umask() -> int:
     return mask
 
 
+def _packaged_programs() -> Path:
+    return Path(str(files("launchbay.node")))
+
+
 def _install_node_programs() -> Path:
     """Keep the node programs where a queue outlives the environment that brought them."""
-    source = files("launchbay.node")
-    texts = {name: (source / name).read_bytes() for name in ("pack.py", "run.sh")}
+    texts = {name: (_packaged_programs() / name).read_bytes() for name in NODE_PROGRAMS}
     version = hashlib.sha256(b"".join(texts.values())).hexdigest()[:12]
     state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     folder = Path(state) / "launchbay" / "node" / version
     if not folder.is_dir():
         draft = folder.with_name(f"{version}.{os.getpid()}")
-        draft.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, text in texts.items():
-            (draft / name).write_bytes(text)
         try:
+            draft.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name, text in texts.items():
+                (draft / name).write_bytes(text)
             draft.rename(folder)
-        except OSError:
+        except OSError as err:
+            # Somebody else may have been quicker.
             if not folder.is_dir():
-                raise
-    return folder / "pack.py"
+                raise StoreError(
+                    f"`{folder}` cannot be written: {err.strerror}",
+                    hint="free some space, or set XDG_STATE_HOME to a folder you can write",
+                ) from err
+    return folder

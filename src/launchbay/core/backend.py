@@ -130,6 +130,14 @@ class Feeding(Protocol):
 
 
 @runtime_checkable
+class Foreground(Protocol):
+    """Can run a job in the terminal that asks for it."""
+
+    def prepare(self, plan: Plan) -> tuple[Handle, list[str]]:
+        """Make ready the plan's one job, claimed by nobody yet; the argv runs and records it."""
+
+
+@runtime_checkable
 class Diagnosis(Protocol):
     """Can be checked up."""
 
@@ -142,6 +150,7 @@ CAPABILITIES: Mapping[str, type] = {
     "Survey": Survey,
     "Discovery": Discovery,
     "Feeding": Feeding,
+    "Foreground": Foreground,
     "Diagnosis": Diagnosis,
 }
 """The optional abilities, by the name that the documentation gives them."""

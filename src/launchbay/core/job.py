@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
 
 DEFAULT_OUTPUTS = (
     "outputs",
@@ -92,3 +92,45 @@ class Job:
     """Start with empty outputs; what was there is kept beside them."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What the lab wants back when it rebuilds its index from run folders."""
+
+
+def to_record(job: Job) -> dict[str, Any]:
+    """The job as plain data: what `job.json` holds on every target."""
+    record = asdict(job)
+    del record["command"]
+    limit = job.resources.time_limit
+    return {
+        **record,
+        "words": list(job.command.words) if isinstance(job.command, Argv) else [],
+        "script": job.command.text if isinstance(job.command, Script) else "",
+        "secrets": list(job.secrets),
+        "outputs": list(job.outputs),
+        "resources": {
+            **record["resources"],
+            "gpu_types": list(job.resources.gpu_types),
+            "time_limit": limit.total_seconds() if limit else None,
+        },
+    }
+
+
+def from_record(record: Mapping[str, Any]) -> Job:
+    """The job that `to_record` was given; keys that a backend added are left out."""
+    known = {name: record[name] for name in Job.__dataclass_fields__ if name in record}
+    need = dict(record["resources"])
+    limit = need["time_limit"]
+    words = record["words"]
+    return Job(
+        **{
+            **known,
+            "command": Argv(tuple(words)) if words else Script(record["script"]),
+            "secrets": tuple(record["secrets"]),
+            "outputs": tuple(record["outputs"]),
+            "resources": Resources(
+                **{
+                    **need,
+                    "gpu_types": tuple(need["gpu_types"]),
+                    "time_limit": timedelta(seconds=limit) if limit else None,
+                }
+            ),
+        }
+    )

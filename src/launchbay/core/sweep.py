@@ -92,7 +92,7 @@ class Grid(Sequence[Mapping[str, str]]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         point = {}
-        for key in reversed(self.axes):
+        for key in reversed(list(self.axes)):
             index, digit = divmod(index, len(self.axes[key]))
             point[key] = self.axes[key][digit]
         return {key: point[key] for key in self.axes}

@@ -5,6 +5,7 @@ output. It stands alone: standard library only, Python 3.8 or newer, nothing imp
 
 ```text
 add     take runs into the queue and see that somebody works on it
+prepare make ready runs that somebody will start by hand
 look    say what became of runs; changes nothing, but sees that somebody works on what waits
 cancel  end runs, or keep them from starting
 list    say which runs wait or run
@@ -58,6 +59,7 @@ TAIL_BYTES = 262144
 def main():
     verbs = {
         "add": add,
+        "prepare": prepare,
         "look": look,
         "cancel": cancel,
         "list": list_runs,
@@ -77,26 +79,42 @@ def main():
 
 def add():
     """Read a plan's lines and then one of secrets; print `{"ok": run}` for each that is in."""
+    queue = Queue()
+    known = queue.keys()
+    for job, folder, write in read_plan():
+        key = "%s-%d" % (job["run_id"], job["attempt"])
+        if key not in known and not claimed(folder, job["attempt"]):
+            write(os.path.join(folder, "work"))
+            queue.put(job, folder, key)
+        answer({"ok": job["run_id"]})
+    queue.ensure_worker()
+
+
+def prepare():
+    """As `add`, but nothing is queued, and the runs' folder is the project itself."""
+    for job, folder, write in read_plan():
+        write(job["project_folder"])
+        answer({"ok": job["run_id"], "folder": folder})
+
+
+def read_plan():
+    """Each job of the plan, its folder, and what writes it there given its working folder."""
     header = json.loads(sys.stdin.readline())
     lines = sys.stdin.read().splitlines()
     private = json.loads(lines.pop())
     if header["format"] > FORMAT:
         answer({"error": "this host's launchbay is too old for these runs; update it"})
         return
-    queue = Queue()
-    known = queue.keys()
     templates = {}
     for line in lines:
         job = json.loads(line)
         job["target"], job["root"], job["plan"] = header["target"], header["root"], header["plan"]
-        run, attempt = job["run"], job["attempt"]
-        folder = os.path.join(header["root"], "runs", run)
-        key = "%s-%d" % (run, attempt)
-        if key not in known and not claimed(folder, attempt):
-            write_run(folder, job, private, make_template(job, templates))
-            queue.put(job, folder, key)
-        answer({"ok": run})
-    queue.ensure_worker()
+        folder = os.path.join(header["root"], "runs", job["run_id"])
+        yield job, folder, writer(folder, job, private, templates)
+
+
+def writer(folder, job, private, templates):
+    return lambda work: write_run(folder, work, job, private, make_template(job, templates))
 
 
 def look():
@@ -205,7 +223,9 @@ class Queue:
 
     def names(self, place):
         """Run and attempt to file name."""
-        return {name.partition("-")[2]: name for name in os.listdir(self.path(place)) if name[0] != "."}
+        return {
+            name.partition("-")[2]: name for name in os.listdir(self.path(place)) if name[0] != "."
+        }
 
     def keys(self):
         return {**self.names("waiting"), **self.names("picked")}
@@ -219,11 +239,13 @@ class Queue:
         return found
 
     def put(self, job, folder, key):
-        copied = ("run", "attempt", "target", "root", "plan", "needs", "caps")
+        copied = ("attempt", "target", "root", "plan", "needs", "caps")
         entry = {name: job[name] for name in copied}
-        entry["folder"] = folder
+        entry.update(run=job["run_id"], folder=folder)
         kind = digest([job["needs"], job["caps"]])
-        write_file(self.path("waiting", "%020d.%s-%s" % (time.time_ns(), kind, key)), json.dumps(entry))
+        write_file(
+            self.path("waiting", "%020d.%s-%s" % (time.time_ns(), kind, key)), json.dumps(entry)
+        )
 
     def pick(self, name):
         """Whether it is ours now."""
@@ -302,7 +324,7 @@ def plain_environment():
 # A run's folder.
 
 
-def write_run(folder, job, private, template):
+def write_run(folder, work, job, private, template):
     """Everything that run.sh needs; the queue's entry comes after it."""
     records = os.path.join(folder, "attempts", str(job["attempt"]))
     os.makedirs(records, mode=0o700, exist_ok=True)
@@ -314,7 +336,7 @@ def write_run(folder, job, private, template):
     command = "exec " + " ".join(map(shlex.quote, words)) + "\n" if words else job["script"]
     write_file(os.path.join(folder, "command.sh"), command)
     write_or_remove(os.path.join(folder, "setup.sh"), job["setup"])
-    write_file(os.path.join(folder, "env.sh"), render_env(folder, job, private, template))
+    write_file(os.path.join(folder, "env.sh"), render_env(folder, work, job, private, template))
     values = {name: private["secrets"][name] for name in job["secrets"]}
     write_or_remove(os.path.join(folder, "secrets.sh"), render_exports(values))
 
@@ -342,25 +364,26 @@ def free_name(path):
     return "%s.%d" % (path, number)
 
 
-def render_env(folder, job, private, template):
+def render_env(folder, work, job, private, template):
     """What run.sh reads first: the shell's environment, then the run's own."""
-    work = os.path.join(folder, "work")
     values = dict(private["environment"])
-    values["PYTHONPATH"] = python_path(values.get("PYTHONPATH", ""), job["project_folder"], work, template)
+    values["PYTHONPATH"] = python_path(
+        values.get("PYTHONPATH", ""), job["project_folder"], work, template
+    )
     values["PYTHONUNBUFFERED"] = "1"
     values.update(tracker_defaults(job, os.path.join(folder, "out"), values))
     values.update(job["env"])
     values.update(
         {
-            "BAY_RUN_ID": job["run"],
+            "BAY_RUN_ID": job["run_id"],
             "BAY_NAME": job["name"],
             "BAY_PARAMS": os.path.join(folder, "params.json"),
             "BAY_OUT": os.path.join(folder, "out"),
             "BAY_TARGET": job["target"],
         }
     )
-    if job["from"]:
-        values["BAY_FROM"] = job["from"]
+    if job["origin"]:
+        values["BAY_FROM"] = job["origin"]
     lines = [
         "umask %s" % private["umask"],
         render_exports(values),
@@ -389,7 +412,7 @@ def tracker_defaults(job, out, values):
     given = {
         "WANDB_NAME": job["name"],
         "WANDB_RUN_GROUP": job["experiment"],
-        "WANDB_RUN_ID": job["run"],
+        "WANDB_RUN_ID": job["run_id"],
         "WANDB_RESUME": "allow",
         "WANDB_DIR": out,
     }
@@ -472,7 +495,11 @@ def read_attempt(folder, attempt):
         # It may have ended between the two looks.
         events = read_events(records)
     started, ended = events.get("started", {}), events.get("exit")
-    seen = {"started": started.get("at"), "host": started.get("host"), "devices": started.get("devices")}
+    seen = {
+        "started": started.get("at"),
+        "host": started.get("host"),
+        "devices": started.get("devices"),
+    }
     if ended:
         seen.update(ended)
         seen["ended"] = ended["at"]
@@ -514,7 +541,10 @@ def read_metrics(folder, records):
             if found:
                 last = found[-1]
                 metrics[name] = number(last if isinstance(last, str) else last[0])
-    for path in (os.path.join(folder, "out", "metrics.jsonl"), os.path.join(records, "metrics.jsonl")):
+    for path in (
+        os.path.join(folder, "out", "metrics.jsonl"),
+        os.path.join(records, "metrics.jsonl"),
+    ):
         text = read_text(path, tail=True)
         if text:
             metrics.update(last_values(text))
@@ -528,7 +558,9 @@ def last_values(text):
         with contextlib.suppress(ValueError):
             row = json.loads(line)
             if isinstance(row, dict):
-                kept = {key: value for key, value in row.items() if isinstance(value, (int, float, str))}
+                kept = {
+                    key: value for key, value in row.items() if isinstance(value, (int, float, str))
+                }
                 metrics.update(kept)
     return metrics
 
@@ -576,7 +608,13 @@ def exists(pid):
 
 
 def record_exit(records, code, why=""):
-    event = {"event": "exit", "at": round(time.time(), 2), "code": code, "signal": "", "phase": "command"}
+    event = {
+        "event": "exit",
+        "at": round(time.time(), 2),
+        "code": code,
+        "signal": "",
+        "phase": "command",
+    }
     event["why"] = why
     with open(os.path.join(records, "events.jsonl"), "a") as file:
         file.write(json.dumps(event) + "\n")
@@ -710,7 +748,10 @@ class Live:
         """Whether somebody else's run.sh has ended."""
         if self.pid is None:
             self.find()
-        return read_attempt(self.entry["folder"], self.entry["attempt"])["state"] in ("ended", "lost")
+        return read_attempt(self.entry["folder"], self.entry["attempt"])["state"] in (
+            "ended",
+            "lost",
+        )
 
     def overdue(self, now):
         limit = self.entry["needs"].get("time_s")
@@ -804,7 +845,11 @@ class Worker:
         if "exit" in read_events(live.records):
             return
         killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
-        why = "run.sh was killed by signal %d" % killed if killed else "run.sh could not record its end"
+        why = (
+            "run.sh was killed by signal %d" % killed
+            if killed
+            else "run.sh could not record its end"
+        )
         with contextlib.suppress(OSError):
             record_exit(live.records, 128 + killed if killed else os.WEXITSTATUS(code), why)
 
@@ -912,7 +957,11 @@ class Worker:
             used = sum(live.entry["needs"].get(kind) or 0 for live in self.live.values())
             if wanted and (kind in scarce or used + wanted > have):
                 free = max(0, have - used)
-                return "it needs %g %s, %g are free" % (wanted, kind.replace("_mib", " MiB"), free), kind, None
+                return (
+                    "it needs %g %s, %g are free" % (wanted, kind.replace("_mib", " MiB"), free),
+                    kind,
+                    None,
+                )
         if needs.get("gpus"):
             if "gpus" in scarce:
                 return "another run waits for GPUs before it", "gpus", None

@@ -8,12 +8,14 @@
 # so what a builtin or /proc can tell is not asked of one.
 #
 # From the caller's environment: BAY_DEVICES, the GPU ids to use (set but empty hides all);
-# BAY_BOOT_CS, the moment of boot in hundredths of a second, which spares two calls of date.
+# BAY_BOOT_CS, the moment of boot in hundredths of a second, which spares two calls of date;
+# BAY_HERE, a folder to run in, in the foreground, instead of a working folder and a log.
 run=$1
 attempt=$2
 records=$run/attempts/$attempt
 events=$records/events.jsonl
 boot_cs=${BAY_BOOT_CS-}
+here=${BAY_HERE-}
 
 now() {
     if [ -n "$boot_cs" ] && read -r up _ 2>/dev/null </proc/uptime; then
@@ -77,54 +79,66 @@ export BAY_ATTEMPT="$attempt"
 if [ -n "${BAY_DEVICES+set}" ]; then
     export CUDA_VISIBLE_DEVICES="$BAY_DEVICES" CUDA_DEVICE_ORDER=PCI_BUS_ID
 fi
-unset BAY_DEVICES BAY_BOOT_CS
+unset BAY_DEVICES BAY_BOOT_CS BAY_HERE
 
-[ ! -e "$run/work" ] || rm -rf "$run/work"
-if [ -n "$bay_tree" ]; then
+make_work_folder() {
+    [ ! -e "$run/work" ] || rm -rf "$run/work"
+    [ -n "$bay_tree" ] || { mkdir "$run/work"; return; }
     # Root can write what is read-only: hard links would let one run change the code of all.
-    links=l
-    [ "${BAY_UID:-$(id -u)}" != 0 ] || links=
-    cp -a$links "$bay_tree" "$run/work" 2>/dev/null ||
-        { rm -rf "$run/work"; cp -a "$bay_tree" "$run/work" 2>>"$records/log-0.txt"; } ||
-        fail_set_up 'the working folder could not be made; is the disk full?'
-else
-    mkdir "$run/work" || fail_set_up 'the working folder could not be made; is the disk full?'
+    if [ "${BAY_UID:-$(id -u)}" != 0 ]; then
+        cp -al "$bay_tree" "$run/work" 2>/dev/null && return
+        rm -rf "$run/work"
+    fi
+    cp -a "$bay_tree" "$run/work" 2>>"$records/log-0.txt"
+}
+
+if [ -z "$here" ]; then
+    make_work_folder || fail_set_up 'the working folder could not be made; is the disk full?'
+    here=$run/work
+    exec </dev/null >>"$records/log-0.txt" 2>&1
+    background=1
 fi
 unset BAY_UID
-cd "$run/work/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
+cd "$here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
 shell=sh
 command -v bash >/dev/null 2>&1 && shell=bash
-if [ "$bay_command" = words ] && [ ! -f "$run/setup.sh" ]; then
-    phase=command
-    # shellcheck disable=SC1091
-    (. "$run/command.sh") >>"$records/log-0.txt" 2>&1 </dev/null &
-elif [ -f "$run/setup.sh" ]; then
-    rm -f "$records/set-up"
-    # shellcheck disable=SC2016
-    "$shell" -c 'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$shell" \
-        "$run/setup.sh" "$records/set-up" "$run/command.sh" >>"$records/log-0.txt" 2>&1 </dev/null &
-else
-    phase=command
-    "$shell" "$run/command.sh" >>"$records/log-0.txt" 2>&1 </dev/null &
-fi
-child=$!
-trap 'stopped=TERM; pass_on TERM' TERM
-trap 'pass_on USR1' USR1
-# A signal that came before the command did.
-[ -z "$stopped" ] || pass_on TERM
+[ -f "$run/setup.sh" ] || phase=command
+run_command() {
+    if [ "$phase" = setup ]; then
+        # shellcheck disable=SC2016
+        exec "$shell" -c 'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$shell" \
+            "$run/setup.sh" "$records/set-up" "$run/command.sh"
+    elif [ "$bay_command" = words ]; then
+        # shellcheck disable=SC1091
+        . "$run/command.sh"
+    fi
+    exec "$shell" "$run/command.sh"
+}
 
-code=0
-again=
-while :; do
-    woken=
-    wait "$child"
-    got=$?
-    # dash forgets a child once it was waited for; its code was the one before.
-    [ "$got" -eq 127 ] && [ -n "$again" ] || code=$got
-    [ -n "$woken" ] || break
-    again=1
-done
+if [ -z "${background-}" ]; then
+    trap : INT TERM
+    (run_command)
+    code=$?
+else
+    run_command &
+    child=$!
+    trap 'stopped=TERM; pass_on TERM' TERM
+    trap 'pass_on USR1' USR1
+    # A signal that came before the command did.
+    [ -z "$stopped" ] || pass_on TERM
+    code=0
+    again=
+    while :; do
+        woken=
+        wait "$child"
+        got=$?
+        # dash forgets a child once it was waited for; its code was the one before.
+        [ "$got" -eq 127 ] && [ -n "$again" ] || code=$got
+        [ -n "$woken" ] || break
+        again=1
+    done
+fi
 
 [ ! -f "$records/set-up" ] || phase=command
 [ ! -f "$run/out/metrics.jsonl" ] || tail -n 100 "$run/out/metrics.jsonl" >"$records/metrics.jsonl"

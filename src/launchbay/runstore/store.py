@@ -18,9 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 WAIT_S = 60.0
-NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "afs"})
-UNFINISHED = (State.CREATED, State.QUEUED, State.RUNNING)
+NETWORK_DISKS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "afs"}
+)
 JSON_COLUMNS = ("place", "params", "resources", "tags", "nodes", "metrics")
+OUTCOME = ("native_id", "state", "cause", "exit_code", "reason", "started_at", "ended_at")
+SEEN = (*OUTCOME, "allocation", "nodes", "metrics", "suspect_since", "seen_at")
+ATTEMPT_COLUMNS = ("run", "number", "target", "code", "created_at", *OUTCOME)
+
+
+def _assignments(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = :{name}" for name in names)
+
+
+# Column names are ours; values are bound.
+UPDATE_RUN = f"UPDATE runs SET {_assignments(SEEN)} WHERE id = :id AND attempt = :attempt"  # noqa: S608
+UPDATE_ATTEMPT = (
+    f"UPDATE attempts SET {_assignments(OUTCOME)} WHERE run = :id AND number = :attempt"  # noqa: S608
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +44,7 @@ class Query:
 
     project: str | None = None
     experiment: str | None = None
+    experiments: Sequence[str] = ()
     ids: Sequence[str] = ()
     states: Sequence[State] = ()
     targets: Sequence[str] = ()
@@ -40,9 +56,10 @@ class Query:
 class RunStore:
     """The index of runs, one SQLite file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._connection = _open(path)
+    def __init__(self, path: Path | None) -> None:
+        """Open the file, making it where there is none; None is an empty one in memory."""
+        self.path = path or Path(":memory:")
+        self._connection = _open(path) if path else _connect(self.path)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -83,22 +100,27 @@ class RunStore:
         rows = self._rows("SELECT argv FROM launches WHERE tag = ?", (tag,))
         return list(json.loads(rows[0]["argv"])) if rows else []
 
-    def put(self, runs: Iterable[Run]) -> None:
-        """Store the runs as they are now, each with its present attempt."""
+    def add(self, runs: Iterable[Run]) -> None:
+        """Store runs that are new, or begin another attempt."""
         rows = [_row(run) for run in runs]
-        if not rows:
-            return
-        names = ", ".join(rows[0])
-        marks = ", ".join(f":{name}" for name in rows[0])
-        # Column names are ours; values are bound.
-        self._write(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", rows)  # noqa: S608
+        self._write(_insert("runs", [*rows[0]]) if rows else "", rows)
+        self._write(_insert("attempts", ATTEMPT_COLUMNS), [_attempt_row(row) for row in rows])
+
+    def update(self, runs: Iterable[Run]) -> None:
+        """Store what became of runs; one that has begun another attempt meanwhile is left alone."""
+        rows = [_row(run) for run in runs]
+        self._write(UPDATE_RUN, rows)
+        self._write(UPDATE_ATTEMPT, rows)
+
+    def request_cancel(self, run_ids: Sequence[str]) -> None:
+        """Remember that somebody asked for their end."""
         self._write(
-            """INSERT OR REPLACE INTO attempts VALUES (:id, :attempt, :native_id, :target, :code,
-            coalesce((SELECT created_at FROM attempts WHERE run = :id AND number = :attempt),
-                     :attempt_at),
-            :state, :cause, :exit_code, :reason, :started_at, :ended_at)""",
-            [{**row, "attempt_at": row["seen_at"] or row["created_at"]} for row in rows],
+            "UPDATE runs SET cancel_requested = 1 WHERE id = ?", [(run_id,) for run_id in run_ids]
         )
+
+    def suffixes(self) -> set[str]:
+        """Every suffix that a run id has."""
+        return {row["suffix"] for row in self._rows("SELECT suffix FROM runs", ())}
 
     def runs(self, query: Query) -> list[Run]:
         """The runs meant, oldest first."""
@@ -159,6 +181,8 @@ class RunStore:
             return self._connection.execute(statement, values).fetchall()
 
     def _write(self, statement: str, rows: Sequence[Any]) -> None:
+        if not rows:
+            return
         with _translated(self.path):
             if self._connection.in_transaction:
                 self._connection.executemany(statement, rows)
@@ -195,6 +219,8 @@ def _open(path: Path) -> sqlite3.Connection:
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
     connection.row_factory = sqlite3.Row
+    # What is lost with the power is in the run folders.
+    connection.execute("PRAGMA synchronous = NORMAL")
     if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
         return connection
     connection.execute("PRAGMA journal_mode = WAL")
@@ -252,18 +278,29 @@ def _where(query: Query) -> tuple[str, list[Any]]:
             values.append(value)
     for column, wanted in (
         ("id", query.ids),
+        ("experiment", query.experiments),
         ("state", query.states),
         ("target", query.targets),
         ("identity", query.identities),
     ):
         if wanted:
             # One JSON value: the number of bound variables has a limit.
-            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608
             values.append(json.dumps(list(wanted)))
     if query.since is not None:
         conditions.append("created_at >= ?")
         values.append(query.since)
     return (" WHERE " + " AND ".join(conditions) if conditions else ""), values
+
+
+def _insert(table: str, names: Sequence[str]) -> str:
+    marks = ", ".join(f":{name}" for name in names)
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+
+
+def _attempt_row(row: dict[str, Any]) -> dict[str, Any]:
+    at = row["seen_at"] or row["created_at"]
+    return {**row, "run": row["id"], "number": row["attempt"], "created_at": at}
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -1,0 +1,5 @@
+"""`python -m launchbay` is `bay`."""
+
+from launchbay.cli.main import main
+
+main()

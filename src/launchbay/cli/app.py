@@ -1,0 +1,100 @@
+"""The commands as one click group, each loaded when it is typed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from launchbay import __version__
+from launchbay.cli.main import COMMANDS, render_help
+from launchbay.cli.screen import complain
+from launchbay.core.errors import BayError
+from launchbay.core.nearest import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+class LateGroup(click.Group):
+    """Knows its commands by name and loads the one that is typed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002, D102
+        if cmd_name not in COMMANDS:
+            return None
+        return cast("click.Command", import_module(f"launchbay.cli.{cmd_name}").command)
+
+    def resolve_command(  # noqa: D102
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(f"there is no command `{name}`; {suggest(name, COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002, D102
+        return render_help(everything=False)
+
+
+@click.group(
+    cls=LateGroup,
+    name="bay",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="bay")
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Describe experiments once, run them anywhere."""
+    if ctx.invoked_subcommand is None:
+        overview()
+
+
+def overview() -> None:
+    """In a project with runs their table and the next steps, else the short help."""
+    from launchbay.cli.ls import overview_lines  # noqa: PLC0415
+
+    lines = overview_lines()
+    click.echo(lines or render_help(everything=False), nl=bool(lines))
+
+
+def run_app(words: Sequence[str]) -> int:
+    """Run one command; every error becomes a line, a hint and an exit code."""
+    try:
+        code = app.main(args=list(words), prog_name="bay", standalone_mode=False)
+    except click.exceptions.Exit as err:
+        return err.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as err:
+        return _complain_usage(err)
+    except BayError as err:
+        complain(str(err), err.hint)
+        return err.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as err:
+        if os.environ.get("BAY_DEBUG"):
+            raise
+        complain(f"{type(err).__name__}: {err}", "this is a bug; BAY_DEBUG=1 shows where")
+        return 1
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _complain_usage(err: click.ClickException) -> int:
+    context = getattr(err, "ctx", None)
+    command = context.command_path if context else "bay"
+    message = err.format_message().rstrip(".")
+    complain(message[:1].lower() + message[1:], f"`{command} --help` explains")
+    return err.exit_code

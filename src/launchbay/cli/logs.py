@@ -1,0 +1,103 @@
+"""`bay logs`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from launchbay.cli.options import one, selection_options
+from launchbay.cli.screen import say
+from launchbay.core.errors import BadRequest
+from launchbay.engine.logs import read_all
+from launchbay.engine.select import select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from launchbay.core.run import Run
+    from launchbay.engine.lab import Lab
+    from launchbay.engine.select import Selection
+
+
+@click.command("logs")
+@selection_options
+@click.option("-f", "--follow", is_flag=True, help="go on until the run has ended")
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="only the last so many lines")
+@click.option("--rank", default=0, help="of this process of a run")
+@click.option("--grep", metavar="RE", help="only lines that match")
+def command(
+    *,
+    lab: Lab,
+    selection: Selection,
+    follow: bool,
+    lines: int | None,
+    rank: int,
+    grep: str | None,
+) -> None:
+    """Print what runs printed, finished or not; of several runs, each line with its run."""
+    keep = _filter(grep)
+    runs = select(lab.store, selection) if selection.given else [one(lab, selection)]
+    if not runs:
+        say("no such runs")
+    elif follow:
+        if len(runs) > 1:
+            raise BadRequest(f"{len(runs)} runs are meant; one can be followed", hint="`bay watch`")
+        follow_log(lab, runs[0], rank=rank, lines=lines, keep=keep)
+    elif len(runs) == 1:
+        click.echo("".join(_last(filter(keep, _lines(lab, runs[0], rank)), lines)), nl=False)
+    else:
+        for run in runs:
+            for line in _last(filter(keep, _lines(lab, run, rank)), lines):
+                click.echo(f"{run.suffix}  {line}", nl=False)
+
+
+def follow_log(
+    lab: Lab,
+    run: Run,
+    *,
+    rank: int = 0,
+    lines: int | None = None,
+    keep: Callable[[str], bool] = lambda line: True,
+) -> Run:
+    """Print the log as it grows, until the run has ended; returns the run as it ended."""
+    cursor, rest = "", ""
+    if lines is not None:
+        chunk = lab.read_log(run, rank=rank)
+        cursor = chunk.cursor
+        click.echo(
+            "".join(_last(filter(keep, chunk.text.splitlines(keepends=True)), lines)), nl=False
+        )
+    # Look first, then read: so the last lines are never missed.
+    for seen in lab.follow([run]):
+        (run,) = seen.runs
+        if not run.native_id:
+            continue
+        chunk = lab.read_log(run, rank=rank, cursor=cursor)
+        cursor = chunk.cursor
+        *whole, rest = (rest + chunk.text).split("\n")
+        click.echo("".join(f"{line}\n" for line in whole if keep(line)), nl=False)
+    if rest and keep(rest):
+        click.echo(rest)
+    return run
+
+
+def _lines(lab: Lab, run: Run, rank: int) -> list[str]:
+    text = read_all(lab, run, rank=rank)
+    return [f"{line}\n" for line in text.splitlines()]
+
+
+def _last(lines: filter[str], number: int | None) -> list[str]:
+    kept = list(lines)
+    return kept if number is None else kept[len(kept) - min(number, len(kept)) :]
+
+
+def _filter(grep: str | None) -> Callable[[str], bool]:
+    if grep is None:
+        return lambda line: True
+    try:
+        pattern = re.compile(grep)
+    except re.error as err:
+        raise BadRequest(f"--grep: `{grep}` is no regular expression: {err}") from err
+    return lambda line: bool(pattern.search(line))

@@ -1,0 +1,237 @@
+"""What `bay plan` and `bay run` share: reading what was typed, and drafting the launch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from launchbay.cli.options import complete_targets, parse_only, resource_options
+from launchbay.cli.screen import say
+from launchbay.core.errors import BadRequest
+from launchbay.core.nearest import suggest
+from launchbay.core.quantity import render_span
+from launchbay.core.sweep import Choice, parse_values
+from launchbay.engine.launch import Request
+from launchbay.engine.open import open_lab
+from launchbay.engine.settings import Wish, read_settings, read_settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from launchbay.core.sweep import Experiment
+    from launchbay.engine.lab import Lab
+    from launchbay.engine.launch import Draft
+
+KEY = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    """The words that were typed, apart from flags."""
+
+    file: Path | None = None
+    params: Mapping[str, Sequence[str]]
+    words: tuple[str, ...]
+
+
+class TypedCommand(click.Command):
+    """Takes flags only up to the first word of the user's own command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
+        valued = {
+            spelling
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for spelling in option.opts
+        }
+        flags, rest = split_flags(args, valued)
+        ctx.meta["typed"] = parse_typed(rest)
+        return super().parse_args(ctx, flags)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
+        return ["[flags] [FILE.yaml] [KEY=VALUES…] [--] [COMMAND …]"]
+
+
+def split_flags(args: Sequence[str], valued: set[str]) -> tuple[list[str], list[str]]:
+    """Flags, wherever they stand before the command, and all else in its order.
+
+    >>> split_flags(["--detach", "lr=1", "-n", "2", "python", "-v"], {"-n"})
+    (['--detach', '-n', '2'], ['lr=1', 'python', '-v'])
+    """
+    flags: list[str] = []
+    rest: list[str] = []
+    at = 0
+    while at < len(args):
+        word = args[at]
+        if word == "--" or not (word.startswith("-") or KEY.fullmatch(word) or _is_file(word)):
+            return flags, rest + list(args[at:])
+        if not word.startswith("-") or word == "-":
+            rest.append(word)
+        else:
+            flags.append(word)
+            if word in valued and at + 1 < len(args):
+                at += 1
+                flags.append(args[at])
+        at += 1
+    return flags, rest
+
+
+def parse_typed(words: Sequence[str]) -> Typed:
+    """The file, the parameters and the command among words that are no flags."""
+    file: Path | None = None
+    params: dict[str, Sequence[str]] = {}
+    left = list(words)
+    while left and left[0] != "--":
+        match = KEY.fullmatch(left[0])
+        if match:
+            if match[1] in params:
+                raise BadRequest(
+                    f"`{match[1]}` is given twice", hint=f"{match[1]}=a,b for two values"
+                )
+            params[match[1]] = parse_values(match[2])
+        elif _is_file(left[0]) and file is None:
+            file = Path(left[0])
+        else:
+            break
+        left.pop(0)
+    command = left[1:] if left[:1] == ["--"] else left
+    if file and command:
+        raise BadRequest(f"a file and a command, `{command[0]}`", hint="give one of the two")
+    return Typed(file=file, params=params, words=tuple(command))
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".yaml", ".yml"))
+
+
+def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the flags of `bay plan` and `bay run`."""
+    options = (
+        click.option("--target", "-t", help="where to run", shell_complete=complete_targets),
+        click.option("--name", help="the experiment's name"),
+        click.option(
+            "--only", multiple=True, metavar="K=V1,V2", help="keep runs with these values"
+        ),
+        click.option("--set", "sets", multiple=True, metavar="K=VALUES", help="as KEY=VALUES"),
+        click.option("--first", is_flag=True, help="only the first run"),
+        click.option("--limit", type=click.IntRange(min=1), help="at most so many runs"),
+        click.option("--shuffle", type=int, metavar="SEED", help="in another order"),
+        click.option("--repeat", type=click.IntRange(min=1), help="each so many times"),
+        click.option("--again", is_flag=True, help="also what succeeded, as new runs"),
+        click.option("--changed-code", is_flag=True, help="also what succeeded under other code"),
+        click.option(
+            "--replace",
+            "replacing",
+            is_flag=True,
+            help="also what waits or runs with other resources",
+        ),
+        click.option("--anywhere", is_flag=True, help="count successes on other targets"),
+        click.option(
+            "--style",
+            type=click.Choice(["flags", "hydra"]),
+            default="flags",
+            help="how unused keys are appended: --key value, key=value",
+        ),
+    )
+    wrapped = resource_options(function)
+    for decorate in reversed(options):
+        wrapped = decorate(wrapped)
+    return wrapped
+
+
+def prepare(
+    typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: str = ""
+) -> tuple[Lab, Draft]:
+    """From what was typed to a draft.
+
+    Args:
+        typed: words.
+        flags: those of `plan_options`.
+        looking: whether to ask targets about runs first, and to write; `bay plan` does neither.
+        origin: what `$BAY_FROM` names.
+    """
+    params = {**typed.params, **_parse_sets(flags["sets"])}
+    settings = read_settings_of(typed.file) if typed.file else read_settings(Path.cwd())
+    lab = open_lab(settings=settings, writing=looking)
+    wish = Wish(
+        words=typed.words,
+        params=params,
+        resources=flags["resources"],
+        target=flags["target"],
+        name=flags["name"],
+        style=flags["style"],
+    )
+    experiment, target = settings.experiment(wish)
+    lab.project = replace(lab.project, name=experiment.project)
+    listing = settings.scan(experiment, lab.project.bay)
+    if listing.unreadable:
+        say(f"warning: not readable, left out: {', '.join(listing.unreadable[:5])}")
+    if looking and lab.project.id:
+        lab.refresh(lab.unfinished(lab.project.id))
+    request = Request(
+        experiment=experiment,
+        choice=parse_choice(flags, experiment),
+        again=flags["again"],
+        changed_code=flags["changed_code"],
+        replace=flags["replacing"],
+        anywhere=flags["anywhere"],
+        note=flags.get("note") or "",
+        tags=tuple(flags.get("tags") or ()),
+        origin=origin,
+    )
+    return lab, lab.draft(request, target=target, listing=listing)
+
+
+def parse_choice(flags: Mapping[str, Any], experiment: Experiment) -> Choice:
+    """Which points of the grid the flags want."""
+    only = parse_only(flags["only"])
+    known = [*experiment.grid.axes, *(["repeat"] if flags["repeat"] else [])]
+    for key, values in only.items():
+        if key not in known:
+            raise BadRequest(f"--only: there is no parameter `{key}`", hint=suggest(key, known))
+        axis = experiment.grid.axes.get(key)
+        for value in values if axis is not None else ():
+            if value not in axis:
+                raise BadRequest(
+                    f"--only: `{key}` is never `{value}`", hint=suggest(value, axis[:1000])
+                )
+    return Choice(
+        only=only,
+        limit=1 if flags["first"] else flags["limit"],
+        shuffle=flags["shuffle"],
+        repeat=flags["repeat"],
+    )
+
+
+def headline(draft: Draft) -> str:
+    """Runs, done, to submit, target, code, at most so many GPU-hours."""
+    steps, sending = draft.steps, draft.to_submit
+    done = sum(step.run is not None and step.why.startswith("succeeded") for step in steps)
+    parts = [f"{len(steps)} run{'s' * (len(steps) != 1)}"]
+    if done:
+        parts.append(f"{done} done")
+    others = len(steps) - done - len(sending)
+    if others:
+        parts.append(f"{others} under way")
+    parts += [f"{len(sending)} to submit", f"target {draft.place.name}", f"code {draft.listing.id}"]
+    need = draft.request.experiment.resources
+    if need.gpus and need.time_limit:
+        hours = len(sending) * need.gpus * need.time_limit.total_seconds() / 3600
+        parts.append(f"at most {hours:g} GPU-hours")
+    elif need.time_limit:
+        parts.append(f"at most {render_span(need.time_limit.total_seconds())} each")
+    return " · ".join(parts)
+
+
+def _parse_sets(words: Sequence[str]) -> dict[str, Sequence[str]]:
+    params = {}
+    for word in words:
+        match = KEY.fullmatch(word)
+        if not match:
+            raise BadRequest(f"`--set {word}` is no KEY=VALUES", hint="write `--set lr=0.1,0.01`")
+        params[match[1]] = parse_values(match[2])
+    return params

@@ -1,0 +1,143 @@
+"""What goes to the screen: tables, words, questions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from launchbay.core.errors import BadRequest
+from launchbay.core.run import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NARROWEST = 6
+GAP = "  "
+COLOURS = {
+    State.CREATED: "bright_black",
+    State.QUEUED: "yellow",
+    State.RUNNING: "cyan",
+    State.SUCCEEDED: "green",
+    State.FAILED: "red",
+    State.CANCELLED: "magenta",
+    State.LOST: "red",
+}
+
+
+def say(text: str) -> None:
+    """Words, to standard error; data goes to standard output."""
+    click.echo(text, err=True)
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """An error with the next thing to do."""
+    click.echo(
+        f"{click.style('error:', fg='red', bold=True)} {message}",
+        err=True,
+        color=colour(sys.stderr),
+    )
+    if hint:
+        click.echo(
+            f"\n{click.style('hint:', bold=True)} {hint}", err=True, color=colour(sys.stderr)
+        )
+
+
+def colour(stream: object) -> bool | None:
+    """Whether to colour: never when NO_COLOR says so, else as the stream is a terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def interactive() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask before something that cannot be undone.
+
+    Raises:
+        BadRequest: when nobody is there to answer and `--yes` was not given.
+    """
+    if yes:
+        return True
+    if not interactive():
+        raise BadRequest(f"{question} — nobody is here to answer", hint="add `--yes`")
+    return click.confirm(question, default=False, err=True)
+
+
+def screen_width() -> int | None:
+    """Columns of the terminal; None for a pipe, where nothing is cut."""
+    if not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def render_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None,
+    numbers: frozenset[str] = frozenset(),
+    keep: frozenset[str] = frozenset(),
+) -> str:
+    """Aligned text; a column that is the same in all rows is said once above.
+
+    Args:
+        columns: their heads.
+        rows: cells as text.
+        width: where to cut; the widest columns give way first.
+        numbers: columns to align at the right.
+        keep: columns that stay even when all rows agree.
+    """
+    common: list[str] = []
+    shown = list(range(len(columns)))
+    if len(rows) > 1:
+        for at, name in enumerate(columns):
+            values = {row[at] for row in rows}
+            if len(values) == 1 and name not in keep:
+                shown.remove(at)
+                common.append(f"{name} {values.pop()}".rstrip())
+    head = [columns[at] for at in shown]
+    cells = [head, *([row[at] for at in shown] for row in rows)]
+    widths = _fit([max(map(len, column)) for column in zip(*cells, strict=True)], head, width)
+    lines = [
+        GAP.join(
+            _align(cell, size, right=name in numbers)
+            for cell, size, name in zip(row, widths, head, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    first = [" · ".join(common)] if common else []
+    return "\n".join([*first, *lines])
+
+
+def _fit(widths: list[int], heads: Sequence[str], width: int | None) -> list[int]:
+    widths = list(widths)
+    room = None if width is None else width - len(GAP) * (len(widths) - 1)
+    while room is not None and sum(widths) > room:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= max(NARROWEST, len(heads[widest])):
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _align(cell: str, size: int, *, right: bool) -> str:
+    if len(cell) > size:
+        # The end of a name tells more than its middle.
+        keep = size - 1
+        cell = cell[: keep // 2] + "…" + cell[len(cell) - (keep - keep // 2) :]
+    return cell.rjust(size) if right else cell.ljust(size)
+
+
+def paint_states(text: str) -> str:
+    """The text with the words of states coloured, on a terminal that wants it."""
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return text
+    for state, hue in COLOURS.items():
+        text = text.replace(f"  {state}", "  " + click.style(state, fg=hue))
+    return text

@@ -1,0 +1,435 @@
+"""Planning what to run, and sending it: remember first, then act."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from launchbay.core.backend import Refusal, Staging
+from launchbay.core.command import fill, render
+from launchbay.core.job import Command, Job, Resources
+from launchbay.core.naming import digest, launch_tag, run_id, run_name
+from launchbay.core.quantity import render_span
+from launchbay.core.run import Cause, Run, State, Status
+from launchbay.core.sweep import Choice, Experiment, Grid
+from launchbay.engine.project import Project, ensure_project, launch_lives, owned_launch
+from launchbay.runstore.store import Query, RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from launchbay.core.backend import Backend, Plan
+    from launchbay.core.run import Handle
+    from launchbay.engine.targets import Place
+    from launchbay.sync.snapshot import Listing
+
+How = Literal["skip", "new", "attempt", "resend", "replace"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What somebody asked for."""
+
+    experiment: Experiment
+    choice: Choice = field(default_factory=Choice)
+    again: bool = False
+    """Everything once more, as new runs."""
+    changed_code: bool = False
+    """What succeeded under other code once more, as new runs."""
+    replace: bool = False
+    """Cancel and send anew what waits or runs with other resources."""
+    anywhere: bool = False
+    """A success on another target counts."""
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    origin: str = ""
+    """The folder that `$BAY_FROM` names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One run of a plan: what will be done about it, and why."""
+
+    name: str
+    params: Mapping[str, str]
+    command: Command
+    identity: str
+    how: How
+    why: str
+    run: Run | None = None
+    """The run it was before."""
+
+    @property
+    def action(self) -> Literal["submit", "skip"]:
+        """What happens, in the word that users see."""
+        return "skip" if self.how == "skip" else "submit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """Everything that is decided before anything is written or sent."""
+
+    request: Request
+    project: Project
+    place: Place
+    listing: Listing
+    steps: tuple[Step, ...]
+
+    @property
+    def to_submit(self) -> list[Step]:
+        """The steps that send something."""
+        return [step for step in self.steps if step.action == "submit"]
+
+    @property
+    def under_older_code(self) -> list[Run]:
+        """Runs that succeeded, but with other code than today's."""
+        return [
+            step.run
+            for step in self.steps
+            if step.run
+            and step.how == "skip"
+            and step.run.state is State.SUCCEEDED
+            and step.run.code != self.listing.id
+        ]
+
+
+def draft(
+    request: Request,
+    *,
+    project: Project,
+    place: Place,
+    listing: Listing,
+    store: RunStore,
+    now: float,
+) -> Draft:
+    """Expand the grid and decide about each point; writes nothing."""
+    points = _points(request, project, place.name)
+    steps = _decide_all(points, request, project, listing.id, store, now)
+    return Draft(request=request, project=project, place=place, listing=listing, steps=tuple(steps))
+
+
+def launch(
+    plan: Draft,
+    *,
+    store: RunStore,
+    clock: Callable[[], float],
+    settle: Callable[[Sequence[Run]], None],
+    deliver: Callable[[Sequence[Plan], Sequence[Run]], list[Run]],
+) -> list[Run]:
+    """Freeze the code, remember the runs, deliver them; returns the runs as they then are.
+
+    Whatever interrupts this, the next launch of the same experiment goes on where it stopped.
+
+    Args:
+        plan: what `draft` decided; what others did meanwhile is looked at again.
+        store: the index.
+        clock: the time now.
+        settle: cancels runs and returns when they have ended.
+        deliver: sends plans whose runs are stored.
+    """
+    # Hashing and git are for launches only.
+    from launchbay.sync.provenance import read_git  # noqa: PLC0415
+    from launchbay.sync.snapshot import freeze  # noqa: PLC0415
+
+    project = ensure_project(plan.project)
+    replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
+    if replaced:
+        settle(replaced)
+    snapshot = freeze(plan.listing, project.bay)
+    tag = launch_tag()
+    with owned_launch(project, tag) as folder:
+        _write_provenance(folder, read_git(project.folder))
+        now = clock()
+        with store.transaction():
+            store.add_project(project.id, name=project.name, folder=project.folder)
+            store.add_launch(tag, project=project.id, argv=sys.argv, created_at=now)
+            steps = _decide_again(plan, project, snapshot.id, store, now)
+            taken = store.suffixes()
+            runs = [_run_of(step, plan, project, snapshot.id, tag, taken, now) for step in steps]
+            jobs = [
+                _job_of(step, run, plan, project) for step, run in zip(steps, runs, strict=True)
+            ]
+            plans = plan.place.backend.plan(jobs)
+            store.add(runs)
+        if isinstance(plan.place.backend, Staging):
+            for code in {run.code for run in runs}:
+                plan.place.backend.stage(code, project.bay / "snapshots" / code)
+        return deliver(plans, runs)
+
+
+def send(
+    plans: Sequence[Plan],
+    runs: Sequence[Run],
+    *,
+    backend: Backend,
+    store: RunStore,
+    clock: Callable[[], float],
+) -> list[Run]:
+    """Submit plans; each answer is stored as it comes."""
+    by_id = {run.id: run for run in runs}
+    for plan in plans:
+        for answer in backend.submit(plan):
+            by_id[answer.run_id] = accepted(by_id[answer.run_id], answer, clock())
+            store.update([by_id[answer.run_id]])
+    return list(by_id.values())
+
+
+def preview(plan: Draft) -> list[str]:
+    """Exactly what would be sent, the random end of each run id left open."""
+    project = plan.project
+    runs = [_run_of(step, plan, project, plan.listing.id, "", None, 0.0) for step in plan.to_submit]
+    jobs = [
+        _job_of(step, run, plan, project) for step, run in zip(plan.to_submit, runs, strict=True)
+    ]
+    return [one.document for one in plan.place.backend.plan(jobs)]
+
+
+def check(plan: Draft) -> None:
+    """Raise `Unsupported` now when the target cannot do what the plan asks."""
+    preview(plan)
+
+
+def decide(
+    run: Run | None, request: Request, *, code: str, lives: bool, now: float
+) -> tuple[How, str]:
+    """What to do about a point whose newest run is `run`, and why."""
+    if run is None or request.experiment.always:
+        return "new", "new"
+    ago = f"{render_span(now - (run.status.ended_at or run.created_at))} ago"
+    match run.state:
+        case State.CREATED:
+            if lives:
+                return "skip", "another bay is sending it now"
+            return "resend", "the bay that made it ended before it was sent"
+        case State.QUEUED | State.RUNNING:
+            changed = run.resources != render_resources(request.experiment.resources)
+            if request.replace and (changed or request.again):
+                return "replace", f"replaces the one {run.state}"
+            return "skip", f"{run.state} as {run.suffix}"
+        case State.SUCCEEDED:
+            older = run.code != code
+            if request.again or (request.changed_code and older):
+                return "new", "again" if request.again else "the code has changed"
+            note = " under older code" if older else ""
+            return "skip", f"succeeded on {run.target} {ago}{note} as {run.suffix}"
+    return "attempt", f"attempt {run.attempt + 1}: {run.state} {ago}"
+
+
+def _decide_again(
+    plan: Draft, project: Project, code: str, store: RunStore, now: float
+) -> list[Step]:
+    """The steps that still have to be sent: others may have been quicker."""
+    points = _points(plan.request, project, plan.place.name)
+    steps = _decide_all(points, plan.request, project, code, store, now)
+    # A first launch gives the project its id, and with it all identities.
+    wanted = {tuple(step.params.items()) for step in plan.to_submit}
+    return [
+        step for step in steps if step.action == "submit" and tuple(step.params.items()) in wanted
+    ]
+
+
+@dataclass(frozen=True)
+class _Point:
+    name: str
+    params: Mapping[str, str]
+    command: Command
+    identity: str
+
+
+def _points(request: Request, project: Project, target: str) -> Iterator[_Point]:
+    """Each point once, whatever the grid says twice."""
+    experiment = request.experiment
+    seen: set[str] = set()
+    grid = experiment.grid or Grid({})
+    for params in request.choice(grid):
+        identity = identify(experiment, params, project=project.id, target=target)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        yield _Point(
+            name=run_name([experiment.project], params),
+            params=params,
+            command=fill(experiment.command, params, append=experiment.append),
+            identity=identity,
+        )
+
+
+def identify(
+    experiment: Experiment, params: Mapping[str, str], *, project: str, target: str
+) -> str:
+    """What makes two runs the same: not code, resources or environment."""
+    written = render(experiment.command)
+    return digest([project, params, written, experiment.append, experiment.subfolder, target])[:20]
+
+
+def _decide_all(
+    points: Iterator[_Point],
+    request: Request,
+    project: Project,
+    code: str,
+    store: RunStore,
+    now: float,
+) -> list[Step]:
+    found = list(points)
+    newest: dict[str, Run] = {}
+    if project.id and not request.experiment.always:
+        query = Query(project=project.id, identities=[point.identity for point in found])
+        newest = {run.identity: run for run in store.runs(query)}
+    elsewhere = _elsewhere(found, request, project, store) if request.anywhere else {}
+    living: dict[str, bool] = {}
+    steps = []
+    for point in found:
+        run = newest.get(point.identity)
+        if run and run.state is State.CREATED and run.launch not in living:
+            living[run.launch] = launch_lives(project, run.launch)
+        if (run is None or run.state is not State.SUCCEEDED) and point.identity in elsewhere:
+            run = elsewhere[point.identity]
+        lives = living.get(run.launch, False) if run else False
+        how, why = decide(run, request, code=code, lives=lives, now=now)
+        steps.append(Step(**vars(point), how=how, why=why, run=run))
+    return steps
+
+
+def _elsewhere(
+    points: Sequence[_Point], request: Request, project: Project, store: RunStore
+) -> dict[str, Run]:
+    """Successes of the same points on other targets, by the identity they have here."""
+    done = store.runs(Query(project=project.id, states=[State.SUCCEEDED]))
+    by_there = {run.identity: run for run in done}
+    found = {}
+    for point in points:
+        for target in {run.target for run in done}:
+            there = identify(request.experiment, point.params, project=project.id, target=target)
+            if there in by_there:
+                found[point.identity] = by_there[there]
+    return found
+
+
+def _run_of(
+    step: Step,
+    plan: Draft,
+    project: Project,
+    code: str,
+    tag: str,
+    taken: set[str] | None,
+    now: float,
+) -> Run:
+    """The row that is stored before anything is sent; `taken` of None leaves the id's end open."""
+    request = plan.request
+    created = Status(state=State.CREATED)
+    if step.how == "resend" and step.run:
+        return replace(step.run, launch=tag, seen_at=now)
+    if step.how in {"attempt", "replace"} and step.run:
+        return replace(
+            step.run,
+            attempt=step.run.attempt + 1,
+            native_id="",
+            code=code,
+            launch=tag,
+            place=plan.place.where,
+            resources=render_resources(request.experiment.resources),
+            status=created,
+            cancel_requested=False,
+            suspect_since=None,
+            seen_at=now,
+            note=request.note or step.run.note,
+            tags=request.tags or step.run.tags,
+        )
+    return Run(
+        id=_fresh_id(step.name, taken),
+        name=step.name,
+        experiment=request.experiment.name,
+        project=project.id,
+        identity=step.identity,
+        target=plan.place.name,
+        place=plan.place.where,
+        code=code,
+        params=step.params,
+        command=render(step.command),
+        resources=render_resources(request.experiment.resources),
+        launch=tag,
+        note=request.note,
+        tags=request.tags,
+        status=created,
+        created_at=now,
+    )
+
+
+def _fresh_id(name: str, taken: set[str] | None) -> str:
+    if taken is None:
+        return f"{name}-?????"
+    while True:
+        fresh = run_id(name)
+        suffix = fresh.rpartition("-")[2]
+        if suffix not in taken:
+            taken.add(suffix)
+            return fresh
+
+
+def _job_of(step: Step, run: Run, plan: Draft, project: Project) -> Job:
+    experiment = plan.request.experiment
+    return Job(
+        run_id=run.id,
+        attempt=run.attempt,
+        name=run.name,
+        experiment=experiment.name,
+        command=step.command,
+        params=step.params,
+        env=experiment.env,
+        setup=experiment.setup,
+        resources=experiment.resources,
+        parallel=experiment.parallel,
+        snapshot=run.code,
+        project_folder=str(project.folder),
+        links=plan.listing.links,
+        subfolder=experiment.subfolder,
+        outputs=experiment.outputs,
+        metrics=experiment.metrics,
+        origin=plan.request.origin,
+        labels=labels_of(run, project),
+    )
+
+
+def labels_of(run: Run, project: Project) -> dict[str, str]:
+    """What a run folder must hold so that the index can be rebuilt from it."""
+    return {
+        "project": run.project,
+        "project_name": project.name,
+        "identity": run.identity,
+        "launch": run.launch,
+        "note": run.note,
+        "tags": json.dumps(list(run.tags)),
+        "created_at": repr(run.created_at),
+        "kind": run.place["kind"],
+    }
+
+
+def accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
+    if isinstance(answer, Refusal):
+        refused = Status(
+            state=State.FAILED, cause=Cause.REFUSED, reason=answer.reason, ended_at=now
+        )
+        return replace(run, status=refused, seen_at=now)
+    queued = Status(state=State.QUEUED)
+    return replace(run, native_id=answer.native_id, status=queued, seen_at=now)
+
+
+def render_resources(need: Resources) -> dict[str, str]:
+    """What was asked for, as text."""
+    given = {name: value for name, value in asdict(need).items() if value not in (None, ())}
+    if need.nodes == 1:
+        del given["nodes"]
+    return {name: str(value) for name, value in given.items()}
+
+
+def _write_provenance(folder: Path, git: object | None) -> None:
+    """Where the code came from, beside the launch; readable without launchbay."""
+    if git is None:
+        return
+    record = asdict(git)  # type: ignore[call-overload]
+    for name in ("staged", "unstaged"):
+        (folder / f"{name}.patch").write_text(record.pop(name), errors="surrogateescape")
+    (folder / "git.json").write_text(json.dumps(record))

@@ -1,0 +1,31 @@
+"""The composition root: from a folder to a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launchbay.config.paths import state_folder
+from launchbay.engine.lab import Lab
+from launchbay.engine.project import read_project
+from launchbay.engine.settings import Settings, read_settings
+from launchbay.engine.targets import Targets
+from launchbay.runstore.store import RunStore, index_path
+
+
+def open_lab(
+    start: Path | None = None, *, settings: Settings | None = None, writing: bool = True
+) -> Lab:
+    """The lab of the project that `start`, or this folder, is in.
+
+    Works in any folder; nothing is written there until something is run.
+
+    Args:
+        start: where to look for the project.
+        settings: what was read already.
+        writing: whether the index may be made where there is none.
+    """
+    settings = settings or read_settings((start or Path.cwd()).absolute())
+    project = read_project(settings.folder)
+    path = index_path(state_folder())
+    store = RunStore(path if writing or path.exists() else None)
+    return Lab(project, store, Targets(project, settings.targets), settings=settings)

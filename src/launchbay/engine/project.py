@@ -1,0 +1,120 @@
+"""A project: the folder whose code is run, and what launchbay keeps in it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launchbay.core import rundir
+from launchbay.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """The folder whose code is run; `id` is empty until something was run there."""
+
+    folder: Path
+    name: str
+    id: str
+
+    @property
+    def bay(self) -> Path:
+        """Where launchbay keeps snapshots and runs of this project."""
+        return self.folder / ".bay"
+
+    def run_folder(self, run_id: str) -> Path:
+        """The run's own folder, or its twin when it ran elsewhere."""
+        return rundir.run_folder(self.bay, run_id)
+
+    def launch_folder(self, tag: str) -> Path:
+        """What belongs to all runs of one launch."""
+        return self.bay / "launches" / tag
+
+
+def read_project(folder: Path) -> Project:
+    """The project in this folder, as far as there is one; writes nothing."""
+    known = _read_mark(folder)
+    mine = known.get("folder") in {None, str(folder)} or not _is_copy(folder, known)
+    return Project(folder=folder, name=folder.name, id=known.get("id", "") if mine else "")
+
+
+def ensure_project(project: Project) -> Project:
+    """The same project with an id and a folder `.bay` that git ignores.
+
+    Raises:
+        StoreError: when the folder cannot be written.
+    """
+    if project.id and _read_mark(project.folder).get("folder") == str(project.folder):
+        return project
+    try:
+        project.bay.mkdir(mode=0o700, exist_ok=True)
+        (project.bay / ".gitignore").write_text("*\n")
+        with _locked(project.bay / "lock"):
+            again = read_project(project.folder)
+            known = replace(project, id=again.id or secrets.token_hex(8))
+            draft = project.bay / f".project.{os.getpid()}"
+            draft.write_text(json.dumps({"format": 1, "id": known.id, "folder": str(known.folder)}))
+            draft.replace(project.bay / "project.json")
+            return known
+    except OSError as err:
+        raise StoreError(
+            f"`{project.bay}` cannot be written: {err.strerror}",
+            hint="launchbay keeps runs in the project; make it writable, or free some space",
+        ) from err
+
+
+@contextmanager
+def owned_launch(project: Project, tag: str) -> Iterator[Path]:
+    """The launch's folder; while this lasts, others see that its owner lives."""
+    folder = project.launch_folder(tag)
+    folder.mkdir(parents=True, mode=0o700)
+    with _locked(folder / "lock"):
+        yield folder
+
+
+def launch_lives(project: Project, tag: str) -> bool:
+    """Whether the process that made the launch is still at it."""
+    try:
+        descriptor = os.open(project.launch_folder(tag) / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _read_mark(folder: Path) -> dict[str, str]:
+    try:
+        mark = json.loads((folder / ".bay" / "project.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def _is_copy(folder: Path, mark: dict[str, str]) -> bool:
+    """Whether the mark came along when the whole folder was copied; a moved one keeps its id."""
+    other = Path(mark["folder"])
+    return other != folder and _read_mark(other).get("id") == mark.get("id")

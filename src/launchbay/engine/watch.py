@@ -1,0 +1,88 @@
+"""Asking targets what became of runs: what silence and loss mean."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from launchbay.core.errors import TargetError
+from launchbay.core.run import Run, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from launchbay.core.backend import Backend
+
+SECOND_LOOK_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What one look saw."""
+
+    runs: tuple[Run, ...]
+    """The runs asked for, in their order, as they are now."""
+    news: tuple[Run, ...]
+    """Those that changed."""
+    silences: Mapping[str, str]
+    """Targets that did not answer, and what they said instead."""
+
+
+def look(
+    runs: Sequence[Run],
+    reopen: Callable[[Run], Backend],
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Look:
+    """Ask after every run that may have news, one question a place, places in parallel.
+
+    Silence is reported, never interpreted: the last status of those runs stands.
+    """
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        if run.native_id and (not run.state.final or run.state is State.LOST):
+            groups.setdefault((run.target, *sorted(run.place.values())), []).append(run)
+    seen: dict[str, Run] = {}
+    silences: dict[str, str] = {}
+
+    def ask(group: list[Run]) -> None:
+        try:
+            statuses = reopen(group[0]).poll([run.handle for run in group])
+        except TargetError as err:
+            silences[group[0].target] = str(err)
+            return
+        now = clock()
+        seen.update({run.id: judge(run, statuses[run.handle], now) for run in group})
+
+    if len(groups) == 1:
+        ask(next(iter(groups.values())))
+    elif groups:
+        with ThreadPoolExecutor(max_workers=min(8, len(groups))) as pool:
+            list(pool.map(ask, groups.values()))
+    now_runs = tuple(seen.get(run.id, run) for run in runs)
+    news = tuple(new for old, new in zip(runs, now_runs, strict=True) if _is_news(old, new))
+    return Look(runs=now_runs, news=news, silences=silences)
+
+
+def judge(run: Run, status: Status, now: float) -> Run:
+    """The run as it is after its target said `status`.
+
+    Lost is believed at a second look, a minute after the first; whatever the run itself
+    recorded later supersedes it.
+    """
+    if status.state is not State.LOST:
+        return replace(run, status=status, suspect_since=None, seen_at=now)
+    if run.state is State.LOST:
+        return replace(run, seen_at=now)
+    if run.suspect_since is None:
+        return replace(run, suspect_since=now, seen_at=now)
+    if now - run.suspect_since < SECOND_LOOK_S:
+        return replace(run, seen_at=now)
+    lost = replace(status, started_at=run.status.started_at, metrics=run.status.metrics)
+    return replace(run, status=lost, seen_at=now)
+
+
+def _is_news(old: Run, new: Run) -> bool:
+    return (old.status, old.suspect_since) != (new.status, new.suspect_since)

@@ -1,0 +1,1 @@
+"""The user's code, frozen and named by its content."""
