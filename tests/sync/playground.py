@@ -56,7 +56,7 @@ def write(path: Path, text: str = "") -> Path:
 def listed(project: Path, *, outputs: Sequence[str] = ()) -> list[str]:
     """The paths of the project's code."""
     listing = scan(project, store=project / ".bay", outputs=outputs)
-    return [path for path, *_ in listing.entries]
+    return [entry.path for entry in listing.entries]
 
 
 def linked(project: Path, *, outputs: Sequence[str] = ()) -> list[str]:

@@ -46,7 +46,7 @@ def _execute(argv: Sequence[str], log: Path) -> None:
             pty.spawn(list(argv), copy)
             return
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-            assert process.stdout is not None
-            while data := copy(process.stdout.fileno()):
+            stream = process.stdout
+            while stream and (data := copy(stream.fileno())):
                 sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from launchbay.engine.select import Selection
 
 
+def _everything(line: str) -> bool:  # noqa: ARG001
+    return True
+
+
 @click.command("logs")
 @selection_options
 @click.option("-f", "--follow", is_flag=True, help="go on until the run has ended")
@@ -59,7 +63,7 @@ def follow_log(
     *,
     rank: int = 0,
     lines: int | None = None,
-    keep: Callable[[str], bool] = lambda line: True,
+    keep: Callable[[str], bool] = _everything,
 ) -> Run:
     """Print the log as it grows, until the run has ended; returns the run as it ended."""
     cursor, rest = "", ""
@@ -95,7 +99,7 @@ def _last(lines: filter[str], number: int | None) -> list[str]:
 
 def _filter(grep: str | None) -> Callable[[str], bool]:
     if grep is None:
-        return lambda line: True
+        return _everything
     try:
         pattern = re.compile(grep)
     except re.error as err:

@@ -53,7 +53,7 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds what says which runs are meant; the command gets `lab` and `selection`."""
 
     @wraps(function)
-    def command(
+    def command(  # noqa: PLR0917
         ids: tuple[str, ...],
         experiment: str | None,
         states: tuple[str, ...],

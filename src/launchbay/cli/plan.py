@@ -25,7 +25,7 @@ SHOWN = 50
 @click.option("--document", is_flag=True, help="exactly what would be sent")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, *, document: bool, as_json: bool, **flags: Any) -> None:  # noqa: ANN401
+def command(ctx: click.Context, /, *, document: bool, as_json: bool, **flags: Any) -> None:  # noqa: ANN401
     """Show what `bay run` would do: each run, whether it would be submitted, and why.
 
     Writes nothing and contacts nothing; what became of runs is taken as last seen.

@@ -36,6 +36,7 @@ MANY = 100
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     *,
     detach: bool,
     fail_fast: bool,
@@ -46,7 +47,7 @@ def command(
     yes: bool,
     **flags: Any,  # noqa: ANN401
 ) -> int:
-    """Freeze the code, submit what is missing, failed or lost, and follow it.
+    r"""Freeze the code, submit what is missing, failed or lost, and follow it.
 
     \b
     bay run lr=0.1,0.01 seed=0..2 python train.py
@@ -58,10 +59,10 @@ def command(
     typed = ctx.meta["typed"]
     origin = find_origin(source) if source else ""
     lab, draft = prepare(typed, flags, looking=True, origin=origin)
-    if draft.under_older_code and not (flags["again"] or flags["changed_code"]):
-        if _wants_redone(draft, quiet=quiet):
-            flags["changed_code"] = True
-            lab, draft = prepare(typed, flags, looking=True, origin=origin)
+    undecided = draft.under_older_code and not (flags["again"] or flags["changed_code"])
+    if undecided and _wants_redone(draft, quiet=quiet):
+        flags["changed_code"] = True
+        lab, draft = prepare(typed, flags, looking=True, origin=origin)
     if here:
         from launchbay.cli.here import run_here  # noqa: PLC0415
 

@@ -35,20 +35,11 @@ def say(text: str) -> None:
 
 def complain(message: str, hint: str | None = None) -> None:
     """An error with the next thing to do."""
-    click.echo(
-        f"{click.style('error:', fg='red', bold=True)} {message}",
-        err=True,
-        color=colour(sys.stderr),
-    )
+    # click itself leaves colour out where there is no terminal.
+    plain = False if os.environ.get("NO_COLOR") else None
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True, color=plain)
     if hint:
-        click.echo(
-            f"\n{click.style('hint:', bold=True)} {hint}", err=True, color=colour(sys.stderr)
-        )
-
-
-def colour(stream: object) -> bool | None:
-    """Whether to colour: never when NO_COLOR says so, else as the stream is a terminal."""
-    return False if os.environ.get("NO_COLOR") else None
+        click.echo(f"\n{click.style('hint:', bold=True)} {hint}", err=True, color=plain)
 
 
 def interactive() -> bool:

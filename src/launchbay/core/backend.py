@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Backend(Protocol):
     target: str
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
-        """Pure given the options and facts it was opened with: no network, files, clock, randomness.
+        """Pure given the options and facts it was opened with: no network, files, clock, chance.
 
         What is printed is what is sent.
 
@@ -85,7 +85,7 @@ class Backend(Protocol):
         """
 
     def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
-        """What became of each, in as few round trips as the target allows; every handle is answered.
+        """What became of each, in as few round trips as the target allows; all are answered.
 
         A state that we have no word for is never final.
         """
@@ -166,5 +166,5 @@ class Opening:
     root: Path
     """Where this target keeps runs when its options do not say."""
     facts: Facts | None = None
-    secret: Callable[[str], str] = field(default=lambda name: "")
+    secret: Callable[[str], str] = str
     """The value of a secret; called at submit only."""

@@ -2,7 +2,7 @@ r"""Putting parameter values into a command, so that they arrive verbatim.
 
 In words (`Argv`) a value takes the place of `<key>`. In shell text (`Script`) it is quoted for
 where it stands: bare, in "…", in '…', in $'…'. Where no quoting can be right (a here-document,
-backquotes) a placeholder is an error. `\<` is a literal `<`.
+backquotes, "${…}") a placeholder is an error. `\<` is a literal `<`.
 """
 
 from __future__ import annotations
@@ -122,9 +122,17 @@ def _parse_script(text: str) -> tuple[str | _Slot, ...]:
     return tuple(pieces)
 
 
+# Shells disagree about quotes in these, so no quoting can be right.
+HOPELESS = {
+    "backquote": ("in backquotes", "write `$(…)` instead"),
+    "brace": ("in `\"${…}\"`", "set a variable first: `x=<key>`"),
+}
+
+
 def _slot(key: str, mode: str) -> _Slot:
-    if mode == "backquote":
-        raise ConfigError(f"command: `<{key}>` stands in backquotes", hint="write `$(…)` instead")
+    if mode in HOPELESS:
+        where, hint = HOPELESS[mode]
+        raise ConfigError(f"command: `<{key}>` stands {where}", hint=hint)
     return _Slot(key, mode)
 
 
@@ -135,8 +143,7 @@ OPENERS = (
     ("`", {"bare": ("backquote", "`"), "double": ("backquote", "`")}),
     ("$(", {"bare": ("bare", ")"), "double": ("bare", ")")}),
     ("(", {"bare": ("bare", ")")}),
-    # `"${x:-<key>}"` is still inside the double quotes.
-    ("${", {"bare": ("bare", "}"), "double": ("double", "}")}),
+    ("${", {"bare": ("bare", "}"), "double": ("brace", "}")}),
 )
 """What opens a new frame, by the mode it is met in: the frame's mode and what closes it."""
 

@@ -15,15 +15,20 @@ NAME_LENGTH = 54
 SUFFIX_LENGTH = 5
 LETTERS = "abcdefghijkmnpqrstuvwxyz"
 ALPHABET = LETTERS + "23456789"
-ADJECTIVES = """amber bold brave brisk calm clear coral crisp deep eager early even fair fast fine
-fresh gentle glad golden green happy keen kind late light lively lucky mellow merry mild misty neat
-nimble noble olive plain proud quick quiet rapid ready royal rosy sharp shiny silent silver smart
-smooth snowy soft solid steady still sunny swift tidy vivid warm wide wild wise young""".split()
-NOUNS = """anchor badger beacon bear birch bison brook cedar cloud comet coral crane creek dawn deer
-delta dune eagle ember falcon fern finch fjord forest fox garden glade grove gull harbor hare hawk
-heron hill island lake larch lark lynx maple marsh meadow moose moth oak ocean orchid otter owl pine
-plover pond quail raven reef river robin sail seal shore spruce stone stork swan tern tide trout
-valley wave willow wren""".split()
+ADJECTIVES = """
+amber bold brave brisk calm clear coral crisp deep eager early even fair fast fine
+fresh gentle glad golden green happy keen kind late light lively lucky mellow merry
+mild misty neat nimble noble olive plain proud quick quiet rapid ready royal rosy
+sharp shiny silent silver smart smooth snowy soft solid steady still sunny swift
+tidy vivid warm wide wild wise young
+""".split()  # noqa: SIM905 (a list would take a page)
+NOUNS = """
+anchor badger beacon bear birch bison brook cedar cloud comet coral crane creek dawn
+deer delta dune eagle ember falcon fern finch fjord forest fox garden glade grove
+gull harbor hare hawk heron hill island lake larch lark lynx maple marsh meadow
+moose moth oak ocean orchid otter owl pine plover pond quail raven reef river robin
+sail seal shore spruce stone stork swan tern tide trout valley wave willow wren
+""".split()  # noqa: SIM905 (a list would take a page)
 
 
 def slug(text: str) -> str:

@@ -19,7 +19,10 @@ runs/<run id>/
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JOB = "job.json"
 COMMAND = "command.sh"

@@ -150,7 +150,7 @@ class Experiment:
     """As written, placeholders and all."""
     grid: Grid = field(default_factory=lambda: Grid({}))
     append: str = ""
-    """How a key that no placeholder uses reaches the command: `--key value`, `key=value`, or not."""
+    """How a key that no placeholder uses is appended: `--` as `--key value`, `=` as `key=value`."""
     target: str | None = None
     resources: Resources = field(default_factory=Resources)
     parallel: int | None = None

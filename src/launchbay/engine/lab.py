@@ -198,17 +198,9 @@ class Lab:
         tag = launch_tag()
         again = [
             replace(
-                run,
-                attempt=run.attempt + 1,
-                native_id="",
+                launching.next_attempt(run, code=code or run.code, tag=tag, now=now),
                 target=target,
                 place=place.where,
-                code=code or run.code,
-                launch=tag,
-                status=Status(state=State.CREATED),
-                cancel_requested=False,
-                suspect_since=None,
-                seen_at=now,
             )
             for run in runs
         ]

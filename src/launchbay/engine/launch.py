@@ -14,7 +14,7 @@ from launchbay.core.naming import digest, launch_tag, run_id, run_name
 from launchbay.core.quantity import render_span
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.core.sweep import Choice, Experiment, Grid
-from launchbay.engine.project import Project, ensure_project, launch_lives, owned_launch
+from launchbay.engine.project import Project, launch_lives, owned_launch
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def draft(
 ) -> Draft:
     """Expand the grid and decide about each point; writes nothing."""
     points = _points(request, project, place.name)
-    steps = _decide_all(points, request, project, listing.id, store, now)
+    steps = _decide_all(points, request, project, listing.id, store=store, now=now)
     return Draft(request=request, project=project, place=place, listing=listing, steps=tuple(steps))
 
 
@@ -134,7 +134,7 @@ def launch(
     from launchbay.sync.provenance import read_git  # noqa: PLC0415
     from launchbay.sync.snapshot import freeze  # noqa: PLC0415
 
-    project = ensure_project(plan.project)
+    project = plan.project
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
     if replaced:
         settle(replaced)
@@ -142,17 +142,14 @@ def launch(
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         _write_provenance(folder, read_git(project.folder))
-        now = clock()
+        made = _Launch(plan, code=snapshot.id, tag=tag, now=clock())
         with store.transaction():
             store.add_project(project.id, name=project.name, folder=project.folder)
-            store.add_launch(tag, project=project.id, argv=sys.argv, created_at=now)
-            steps = _decide_again(plan, project, snapshot.id, store, now)
+            store.add_launch(tag, project=project.id, argv=sys.argv, created_at=made.now)
+            steps = _decide_again(made, store)
             taken = store.suffixes()
-            runs = [_run_of(step, plan, project, snapshot.id, tag, taken, now) for step in steps]
-            jobs = [
-                _job_of(step, run, plan, project) for step, run in zip(steps, runs, strict=True)
-            ]
-            plans = plan.place.backend.plan(jobs)
+            runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
+            plans = plan.place.backend.plan(made.jobs(steps, runs))
             store.add(runs)
         if isinstance(plan.place.backend, Staging):
             for code in {run.code for run in runs}:
@@ -179,12 +176,10 @@ def send(
 
 def preview(plan: Draft) -> list[str]:
     """Exactly what would be sent, the random end of each run id left open."""
-    project = plan.project
-    runs = [_run_of(step, plan, project, plan.listing.id, "", None, 0.0) for step in plan.to_submit]
-    jobs = [
-        _job_of(step, run, plan, project) for step, run in zip(plan.to_submit, runs, strict=True)
-    ]
-    return [one.document for one in plan.place.backend.plan(jobs)]
+    made = _Launch(plan, code=plan.listing.id, tag="", now=0.0)
+    runs = [made.run(step, lambda name: f"{name}-?????") for step in plan.to_submit]
+    plans = plan.place.backend.plan(made.jobs(plan.to_submit, runs))
+    return [one.document for one in plans]
 
 
 def check(plan: Draft) -> None:
@@ -218,13 +213,12 @@ def decide(
     return "attempt", f"attempt {run.attempt + 1}: {run.state} {ago}"
 
 
-def _decide_again(
-    plan: Draft, project: Project, code: str, store: RunStore, now: float
-) -> list[Step]:
+def _decide_again(made: _Launch, store: RunStore) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
-    points = _points(plan.request, project, plan.place.name)
-    steps = _decide_all(points, plan.request, project, code, store, now)
-    # A first launch gives the project its id, and with it all identities.
+    plan = made.plan
+    points = _points(plan.request, plan.project, plan.place.name)
+    steps = _decide_all(points, plan.request, plan.project, made.code, store=store, now=made.now)
+    # A first launch gives the project its id, and with it all identities: compare parameters.
     wanted = {tuple(step.params.items()) for step in plan.to_submit}
     return [
         step for step in steps if step.action == "submit" and tuple(step.params.items()) in wanted
@@ -270,6 +264,7 @@ def _decide_all(
     request: Request,
     project: Project,
     code: str,
+    *,
     store: RunStore,
     now: float,
 ) -> list[Step]:
@@ -308,89 +303,99 @@ def _elsewhere(
     return found
 
 
-def _run_of(
-    step: Step,
-    plan: Draft,
-    project: Project,
-    code: str,
-    tag: str,
-    taken: set[str] | None,
-    now: float,
-) -> Run:
-    """The row that is stored before anything is sent; `taken` of None leaves the id's end open."""
-    request = plan.request
-    created = Status(state=State.CREATED)
-    if step.how == "resend" and step.run:
-        return replace(step.run, launch=tag, seen_at=now)
-    if step.how in {"attempt", "replace"} and step.run:
-        return replace(
-            step.run,
-            attempt=step.run.attempt + 1,
-            native_id="",
-            code=code,
-            launch=tag,
-            place=plan.place.where,
-            resources=render_resources(request.experiment.resources),
-            status=created,
-            cancel_requested=False,
-            suspect_since=None,
-            seen_at=now,
-            note=request.note or step.run.note,
-            tags=request.tags or step.run.tags,
+@dataclass(frozen=True)
+class _Launch:
+    """One launch: from steps to the rows and jobs that they become."""
+
+    plan: Draft
+    code: str
+    tag: str
+    now: float
+
+    def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
+        """The row that is stored before anything is sent."""
+        request, old = self.plan.request, step.run
+        if step.how == "resend" and old:
+            return replace(old, launch=self.tag, seen_at=self.now)
+        needs = render_resources(request.experiment.resources)
+        if step.how in {"attempt", "replace"} and old:
+            again = next_attempt(old, code=self.code, tag=self.tag, now=self.now)
+            return replace(
+                again,
+                place=self.plan.place.where,
+                resources=needs,
+                note=request.note or old.note,
+                tags=request.tags or old.tags,
+            )
+        return Run(
+            id=fresh_id(step.name),
+            name=step.name,
+            experiment=request.experiment.name,
+            project=self.plan.project.id,
+            identity=step.identity,
+            target=self.plan.place.name,
+            place=self.plan.place.where,
+            code=self.code,
+            params=step.params,
+            command=render(step.command),
+            resources=needs,
+            launch=self.tag,
+            note=request.note,
+            tags=request.tags,
+            status=Status(state=State.CREATED),
+            created_at=self.now,
         )
-    return Run(
-        id=_fresh_id(step.name, taken),
-        name=step.name,
-        experiment=request.experiment.name,
-        project=project.id,
-        identity=step.identity,
-        target=plan.place.name,
-        place=plan.place.where,
+
+    def jobs(self, steps: Sequence[Step], runs: Sequence[Run]) -> list[Job]:
+        """What the target is given for each row."""
+        return [self._job(step, run) for step, run in zip(steps, runs, strict=True)]
+
+    def _job(self, step: Step, run: Run) -> Job:
+        experiment = self.plan.request.experiment
+        return Job(
+            run_id=run.id,
+            attempt=run.attempt,
+            name=run.name,
+            experiment=experiment.name,
+            command=step.command,
+            params=step.params,
+            env=experiment.env,
+            setup=experiment.setup,
+            resources=experiment.resources,
+            parallel=experiment.parallel,
+            snapshot=run.code,
+            project_folder=str(self.plan.project.folder),
+            links=self.plan.listing.links,
+            subfolder=experiment.subfolder,
+            outputs=experiment.outputs,
+            metrics=experiment.metrics,
+            origin=self.plan.request.origin,
+            labels=labels_of(run, self.plan.project),
+        )
+
+
+def next_attempt(run: Run, *, code: str, tag: str, now: float) -> Run:
+    """The same run, about to be tried once more."""
+    return replace(
+        run,
+        attempt=run.attempt + 1,
+        native_id="",
         code=code,
-        params=step.params,
-        command=render(step.command),
-        resources=render_resources(request.experiment.resources),
         launch=tag,
-        note=request.note,
-        tags=request.tags,
-        status=created,
-        created_at=now,
+        status=Status(state=State.CREATED),
+        cancel_requested=False,
+        suspect_since=None,
+        seen_at=now,
     )
 
 
-def _fresh_id(name: str, taken: set[str] | None) -> str:
-    if taken is None:
-        return f"{name}-?????"
+def _fresh_id(name: str, taken: set[str]) -> str:
     while True:
         fresh = run_id(name)
         suffix = fresh.rpartition("-")[2]
         if suffix not in taken:
             taken.add(suffix)
             return fresh
-
-
-def _job_of(step: Step, run: Run, plan: Draft, project: Project) -> Job:
-    experiment = plan.request.experiment
-    return Job(
-        run_id=run.id,
-        attempt=run.attempt,
-        name=run.name,
-        experiment=experiment.name,
-        command=step.command,
-        params=step.params,
-        env=experiment.env,
-        setup=experiment.setup,
-        resources=experiment.resources,
-        parallel=experiment.parallel,
-        snapshot=run.code,
-        project_folder=str(project.folder),
-        links=plan.listing.links,
-        subfolder=experiment.subfolder,
-        outputs=experiment.outputs,
-        metrics=experiment.metrics,
-        origin=plan.request.origin,
-        labels=labels_of(run, project),
-    )
 
 
 def labels_of(run: Run, project: Project) -> dict[str, str]:
@@ -408,6 +413,7 @@ def labels_of(run: Run, project: Project) -> dict[str, str]:
 
 
 def accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
+    """The run after its target took or refused it."""
     if isinstance(answer, Refusal):
         refused = Status(
             state=State.FAILED, cause=Cause.REFUSED, reason=answer.reason, ended_at=now

@@ -34,10 +34,15 @@ class Targets:
     """The targets of a project, opened when they are needed."""
 
     def __init__(
-        self, project: Project, entries: Callable[[], Mapping[str, Mapping[str, Any]]]
+        self,
+        project: Project,
+        entries: Callable[[], Mapping[str, Mapping[str, Any]]],
+        *,
+        load: Callable[[str], Callable[[Opening], Backend]] = backends.load,
     ) -> None:
         self._project = project
         self._entries = entries
+        self._load = load
 
     def names(self) -> list[str]:
         """Every target that the configuration names."""
@@ -73,7 +78,7 @@ class Targets:
     def _open(
         self, name: str, kind: str, options: Mapping[str, Any], root: Path, facts: Facts | None
     ) -> Backend:
-        return backends.load(kind)(
+        return self._load(kind)(
             Opening(target=name, options=options, root=root, facts=facts, secret=read_secret)
         )
 

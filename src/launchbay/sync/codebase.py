@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # Where a file or symbolic link lands, where it is, its stamp and its mark: `444:<sha256>`,
     # `link:<target>`, or empty until it is read. A plain tuple: ten thousand named ones would
     # cost a tenth of a scan.
-    Entry = tuple[str, str, Stamp, str]
+    Row = tuple[str, str, Stamp, str]
     # The stamp and the mark of files, by where they are.
     Known = Mapping[str, tuple[Stamp, str]]
 
@@ -53,7 +53,7 @@ LINK_LIMIT = 1000
 class Codebase:
     """What was found in one folder."""
 
-    entries: list[Entry]
+    rows: list[Row]
     unreadable: list[str]
 
 
@@ -77,7 +77,7 @@ def find_code(
     `.bayignore` has the last word, but for `NEVER` and for what lies in our `own` folders.
     """
     bay = _read_ignore_file(folder, "", ".bayignore")
-    found = Codebase(entries=[], unreadable=[])
+    found = Codebase(rows=[], unreadable=[])
     pending = [""]
     while pending:
         prefix = pending.pop()
@@ -89,7 +89,7 @@ def find_code(
             listed = list(_walk(folder, prefix, bay, skipped=outputs, lost=found.unreadable))
         pending += _look(folder, _allowed(listed, bay, own), known, found)
         listing = None
-    return Codebase(entries=_without_shadowed(found.entries), unreadable=found.unreadable)
+    return Codebase(rows=_without_shadowed(found.rows), unreadable=found.unreadable)
 
 
 def find_links(folder: str, inside: Iterable[str], *, taken: Collection[str]) -> dict[str, str]:
@@ -274,20 +274,20 @@ def _look(folder: str, paths: Iterable[str], known: Known, found: Codebase) -> l
             continue
         seen = known.get(source)
         if seen is not None and seen[0] == stamp:
-            found.entries.append((path, source, seen[0], seen[1]))
+            found.rows.append((path, source, seen[0], seen[1]))
         elif stat.S_ISDIR(stamp[-1]):
             folders.append(path.rstrip("/") + "/")
         elif stat.S_ISREG(stamp[-1]) or stat.S_ISLNK(stamp[-1]):
-            found.entries.append((path, source, stamp, ""))
+            found.rows.append((path, source, stamp, ""))
     return folders
 
 
-def _without_shadowed(entries: list[Entry]) -> list[Entry]:
+def _without_shadowed(rows: list[Row]) -> list[Row]:
     """Without the tracked files of a folder that a symbolic link has since replaced."""
-    links = {path for path, _, stamp, _ in entries if stat.S_ISLNK(stamp[-1])}
-    if not links or not links & parents_of(path for path, *_ in entries):
-        return entries
-    return [entry for entry in entries if not links & parents_of([entry[0]])]
+    links = {path for path, _, stamp, _ in rows if stat.S_ISLNK(stamp[-1])}
+    if not links or not links & parents_of(path for path, *_ in rows):
+        return rows
+    return [row for row in rows if not links & parents_of([row[0]])]
 
 
 def _names(folder: str, inside: str) -> set[str]:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def changed_paths(listing: Listing, tree: Path) -> list[str]:
     """Paths that were added, removed or changed since the tree was frozen, sorted."""
-    now = {entry.path: entry for entry in listing.entries}
+    now = {path: source for path, source, *_ in listing.entries}
     before = {
         os.path.relpath(os.path.join(folder, name), tree)  # noqa: PTH118
         for folder, _, names in os.walk(tree)
         for name in names
     }
     same = {
-        path for path in before & set(now) if _same(tree / path, now[path].source)
+        path for path in before & set(now) if _same(tree / path, now[path])
     }
     return sorted((before | set(now)) - same)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LIMIT_S = 60
 # Each option undoes a setting of the user's under which a patch cannot be applied.
 DIFF = (
+    # Else diff rewrites the index, GIT_OPTIONAL_LOCKS or not (git 2.39).
+    *("-c", "diff.autoRefreshIndex=false"),
     "diff",
     "--binary",
     "--no-color",

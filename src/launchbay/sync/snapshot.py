@@ -20,10 +20,11 @@ import stat
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from posixpath import normpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from launchbay.core.errors import ConfigError, StoreError
 from launchbay.core.quantity import render_size
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from io import FileIO
 
-    from launchbay.sync.codebase import Entry, Known, Stamp
+    from launchbay.sync.codebase import Known, Row, Stamp
 
 ID_LENGTH = 12
 LIMIT_BYTES = 100_000_000
@@ -58,12 +59,46 @@ LINK = "link:"
 NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 
 
+class Entry(NamedTuple):
+    """A file or a symbolic link of a listing."""
+
+    path: str
+    """Where it lands, relative, with `/` between folders."""
+    source: str
+    """Where it was found."""
+    stamp: Stamp
+    """What it looked like before it was read."""
+    mark: str
+    """Its part of the id: `444:<sha256>` or `link:<target>`."""
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.mark.startswith(LINK)
+
+    @property
+    def target(self) -> str:
+        """Where a symbolic link points."""
+        return self.mark.removeprefix(LINK)
+
+    @property
+    def mode(self) -> int:
+        """The permissions of a file, without those to write."""
+        return self.stamp[-1] & 0o555
+
+    @property
+    def sha256(self) -> str:
+        """The hash of a file's bytes."""
+        return self.mark[4:]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """The code as it stands, hashed but not stored."""
 
     id: str
-    entries: Sequence[Entry]
+    rows: Sequence[Row]
+    """The entries as plain tuples, sorted by path."""
     size: int
     links: Mapping[str, str]
     """What a run on this machine finds beside the code: its path there, and the original."""
@@ -71,6 +106,11 @@ class Listing:
     """Paths that are code but could not be read; they are left out."""
     taken_ns: int
     """When the first file was looked at."""
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The files and symbolic links, sorted by path."""
+        return tuple(Entry(*row) for row in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +151,15 @@ def scan(
     own = _place_inside(store, project)
     apart = normalize(outputs) | own
     base = find_code(str(project), listing, known, outputs=apart, own=own)
-    extras = _find_extras(project, base.entries, code, known)
-    found = sorted(base.entries + extras.entries, key=itemgetter(0))
+    extras = _find_extras(project, base.rows, code, known)
+    found = sorted(base.rows + extras.rows, key=itemgetter(0))
     _check_size(found, limit_bytes)
-    entries, unread = _read_entries(found)
+    rows, unread = _read_rows(found)
     unreadable = sorted(unread + base.unreadable + extras.unreadable)
     return Listing(
-        id=identify(entries),
-        entries=entries,
-        size=_total(entries),
+        id=identify(rows),
+        rows=rows,
+        size=_total(rows),
         links=_find_links(project, base, extras, apart),
         unreadable=tuple(unreadable),
         taken_ns=taken_ns,
@@ -156,10 +196,10 @@ def remove_objects(store: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def identify(entries: Iterable[Entry]) -> str:
-    """The name of entries that are sorted by path."""
+def identify(rows: Iterable[Row]) -> str:
+    """The name of rows that are sorted by path."""
     # Neither a path nor a mark can hold a NUL.
-    text = "\0".join([f"{path}\0{mark}" for path, _, _, mark in entries])
+    text = "\0".join([f"{path}\0{mark}" for path, _, _, mark in rows])
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:ID_LENGTH]
 
 
@@ -171,13 +211,13 @@ def _place_inside(store: Path, project: Path) -> frozenset[str]:
 
 
 def _find_extras(
-    project: Path, base: Sequence[Entry], code: Sequence[tuple[str, str]], known: Known
+    project: Path, base: Sequence[Row], code: Sequence[tuple[str, str]], known: Known
 ) -> Codebase:
-    extras = Codebase(entries=[], unreadable=[])
+    extras = Codebase(rows=[], unreadable=[])
     for source, landing in code:
         extra = _find_extra(project, source, normpath(landing), known)
-        _check_clash([*base, *extras.entries], extra.entries)
-        extras.entries.extend(extra.entries)
+        _check_clash([*base, *extras.rows], extra.rows)
+        extras.rows.extend(extra.rows)
         extras.unreadable.extend(extra.unreadable)
     return extras
 
@@ -190,13 +230,13 @@ def _find_extra(project: Path, source: str, landing: str, known: Known) -> Codeb
         stamp = stamp_of(origin.stat())
         seen = known.get(str(origin))
         mark = seen[1] if seen and seen[0] == stamp else ""
-        return Codebase(entries=[(path, str(origin), stamp, mark)], unreadable=[])
+        return Codebase(rows=[(path, str(origin), stamp, mark)], unreadable=[])
     if not origin.is_dir():
         raise ConfigError(f"`code`: there is no `{source}`", hint=f"looked for `{origin}`")
     found = find_code(str(origin), start_listing(str(origin)), known)
     prefix = "" if landing == "." else f"{landing}/"
     return Codebase(
-        entries=[(prefix + entry[0], *entry[1:]) for entry in found.entries],
+        rows=[(prefix + row[0], *row[1:]) for row in found.rows],
         unreadable=[prefix + path for path in found.unreadable],
     )
 
@@ -211,7 +251,7 @@ def _check_landing(source: str, origin: Path, landing: str) -> None:
         raise ConfigError(f"`code`: `{source}` may hold secrets and never enters a snapshot")
 
 
-def _check_clash(base: Sequence[Entry], extra: Sequence[Entry]) -> None:
+def _check_clash(base: Sequence[Row], extra: Sequence[Row]) -> None:
     taken = {path for path, *_ in base}
     landing = {path for path, *_ in extra}
     clash = taken & landing | taken & parents_of(landing) | parents_of(taken) & landing
@@ -222,39 +262,39 @@ def _check_clash(base: Sequence[Entry], extra: Sequence[Entry]) -> None:
         )
 
 
-def _check_size(entries: Sequence[Entry], limit_bytes: int) -> None:
-    size = _total(entries)
+def _check_size(rows: Sequence[Row], limit_bytes: int) -> None:
+    size = _total(rows)
     if size <= limit_bytes:
         return
-    largest = heapq.nlargest(10, [(stamp[0], path) for path, _, stamp, _ in entries])
-    rows = [f"{render_size(length):>10}  {path}" for length, path in largest]
+    largest = heapq.nlargest(10, [(stamp[0], path) for path, _, stamp, _ in rows])
+    lines = [f"{render_size(length):>10}  {path}" for length, path in largest]
     raise ConfigError(
         f"`snapshot_limit`: the code is {render_size(size)}, more than {render_size(limit_bytes)}",
         hint="add what is not code to `.gitignore` or `.bayignore`, or raise `snapshot_limit`;"
-        " the largest files:\n" + "\n".join(rows),
+        " the largest files:\n" + "\n".join(lines),
     )
 
 
-def _total(entries: Iterable[Entry]) -> int:
-    return sum([stamp[0] for _, _, stamp, _ in entries])
+def _total(rows: Iterable[Row]) -> int:
+    return sum([stamp[0] for _, _, stamp, _ in rows])
 
 
-def _read_entries(found: Iterable[Entry]) -> tuple[list[Entry], list[str]]:
-    """The entries, all of them read, and the paths that could not be."""
-    entries: list[Entry] = []
+def _read_rows(found: Iterable[Row]) -> tuple[list[Row], list[str]]:
+    """The rows, all of them read, and the paths that could not be."""
+    rows: list[Row] = []
     unreadable: list[str] = []
-    for entry in found:
-        path, source, stamp, mark = entry
+    for row in found:
+        path, source, stamp, mark = row
         if mark:
-            entries.append(entry)
+            rows.append(row)
             continue
         try:
-            entries.append((path, source, stamp, _read_mark(source, stamp)))
+            rows.append((path, source, stamp, _read_mark(source, stamp)))
         except FileNotFoundError:
             continue
         except OSError:
             unreadable.append(path)
-    return entries, unreadable
+    return rows, unreadable
 
 
 def _read_mark(source: str, stamp: Stamp) -> str:
@@ -272,15 +312,19 @@ def _render_mark(stamp: Stamp, digest: str) -> str:
 def _open_source(source: str) -> FileIO:
     # Whatever took the file's place meanwhile: no link is followed, no pipe waited for.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fdopen(os.open(source, flags), "rb", buffering=0)
+    descriptor = os.open(source, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no longer a file", source)
+    return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def _find_links(
     project: Path, base: Codebase, extras: Codebase, apart: Collection[str]
 ) -> dict[str, str]:
-    inside = parents_of([path for path, _, _, _ in base.entries])
-    landed = [path for path, _, _, _ in extras.entries]
-    taken = {path for path, _, _, _ in base.entries}
+    inside = parents_of([path for path, _, _, _ in base.rows])
+    landed = [path for path, _, _, _ in extras.rows]
+    taken = {path for path, _, _, _ in base.rows}
     taken.update(inside, landed, parents_of(landed), apart, parents_of(apart), base.unreadable)
     return find_links(str(project), {"", *inside}, taken=taken)
 
@@ -289,50 +333,50 @@ def _freeze(listing: Listing, store: Path) -> Snapshot:
     for name in ("objects", "snapshots", "tmp"):
         (store / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     tree = store / "snapshots" / listing.id
-    stored = listing.entries
+    stored = listing.rows
     with tempfile.TemporaryDirectory(dir=store / "tmp") as temporary:
         workshop = Path(temporary)
         if not tree.is_dir():
-            stored = _build(listing.entries, workshop, store / "objects")
+            stored = _build(listing.rows, workshop, store / "objects")
             tree = _publish(workshop / "tree", store / "snapshots" / identify(stored))
         # What was written just before the scan may be written again within the same tick.
         believable_ns = listing.taken_ns - RACY_NS
-        known = [entry for entry in stored if entry[2][1] < believable_ns]
+        known = [row for row in stored if row[2][1] < believable_ns]
         write_stat_cache(store / CACHE, known, workshop=workshop)
     return Snapshot(id=tree.name, tree=tree, size=_total(stored), files=len(stored))
 
 
-def _build(entries: Sequence[Entry], workshop: Path, objects: Path) -> Sequence[Entry]:
+def _build(rows: Sequence[Row], workshop: Path, objects: Path) -> Sequence[Row]:
     """Build `workshop/tree` and return what is in it."""
     tree = workshop / "tree"
-    for folder in ("", *sorted(parents_of(path for path, *_ in entries))):
+    for folder in ("", *sorted(parents_of(path for path, *_ in rows))):
         (tree / folder).mkdir()
         # mkdir obeys the umask; the tree is the same for everybody.
         (tree / folder).chmod(0o755)
-    placed = [_place(entry, tree, objects) for entry in entries]
-    stored = [entry for entry in placed if entry is not None]
-    if len(stored) == len(entries):
+    placed = [_place(row, tree, objects) for row in rows]
+    stored = [row for row in placed if row is not None]
+    if len(stored) == len(rows):
         return stored
     # What vanished may leave an empty folder, which the id would not speak of.
     shutil.rmtree(tree)
     return _build(stored, workshop, objects)
 
 
-def _place(entry: Entry, tree: Path, objects: Path) -> Entry | None:
-    """Put one entry into the tree as it is now; None when it is gone."""
-    path, _, _, mark = entry
+def _place(row: Row, tree: Path, objects: Path) -> Row | None:
+    """Put one row into the tree as it is now; None when it is gone."""
+    path, _, _, mark = row
     place = f"{tree}/{path}"
     if mark.startswith(LINK):
         Path(place).symlink_to(mark.removeprefix(LINK))
-        return entry
+        return row
     try:
         _link(_object(objects, mark), place)
     except FileNotFoundError:
-        stored = _store(entry, tree.parent / "object", objects)
+        stored = _store(row, tree.parent / "object", objects)
         if stored is not None:
             _link(_object(objects, stored[-1]), place)
         return stored
-    return entry
+    return row
 
 
 def _object(objects: Path, mark: str) -> str:
@@ -349,9 +393,9 @@ def _link(source: str, place: str) -> None:
         shutil.copy(source, place)
 
 
-def _store(entry: Entry, temporary: Path, objects: Path) -> Entry | None:
+def _store(row: Row, temporary: Path, objects: Path) -> Row | None:
     """Copy the file's bytes to where their own hash says; None when it cannot be read."""
-    path, origin, _, _ = entry
+    path, origin, _, _ = row
     try:
         source = _open_source(origin)
     except OSError:
@@ -364,10 +408,24 @@ def _store(entry: Entry, temporary: Path, objects: Path) -> Entry | None:
             copy.write(chunk)
     temporary.chmod(stamp[-1] & 0o555)
     mark = _render_mark(stamp, digest.hexdigest())
-    place = Path(_object(objects, mark))
-    place.parent.mkdir(exist_ok=True)
-    temporary.rename(place)
+    _adopt(temporary, Path(_object(objects, mark)))
     return path, origin, stamp, mark
+
+
+def _adopt(temporary: Path, place: Path) -> None:
+    """Make the file an object, unless another process was faster."""
+    place.parent.mkdir(exist_ok=True)
+    try:
+        # Not by a rename, which would replace an object: to link a file that is just being
+        # replaced fails as if it had never been there (Linux, vfs_link).
+        os.link(temporary, place)
+    except FileExistsError:
+        pass
+    except OSError as err:
+        if err.errno not in NO_LINK:
+            raise
+        temporary.replace(place)
+    temporary.unlink(missing_ok=True)
 
 
 def _publish(tree: Path, place: Path) -> Path:

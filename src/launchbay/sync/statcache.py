@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from launchbay.sync.codebase import Entry, Known
+    from launchbay.sync.codebase import Known, Row
 
 # Packed numbers and one text load as fast as marshal would and, unlike it, cannot harm the
 # reader: the file may have come with somebody's repository.
@@ -27,24 +27,24 @@ def read_stat_cache(path: Path) -> Known:
         return {}
 
 
-def write_stat_cache(path: Path, entries: Sequence[Entry], *, workshop: Path) -> None:
+def write_stat_cache(path: Path, rows: Sequence[Row], *, workshop: Path) -> None:
     """Replace the cache as a whole; a reader meets the old one or the new one.
 
     Args:
         path: the cache.
-        entries: what it shall know.
+        rows: what it shall know.
         workshop: a private folder of the same file system.
     """
     temporary = workshop / path.name
-    temporary.write_bytes(render_stat_cache(entries))
+    temporary.write_bytes(render_stat_cache(rows))
     temporary.chmod(0o600)
     temporary.replace(path)
 
 
-def render_stat_cache(entries: Sequence[Entry]) -> bytes:
+def render_stat_cache(rows: Sequence[Row]) -> bytes:
     """Magic, checksum, size of the stamps, the stamps, then sources and marks between NULs."""
-    stamps = b"".join([STAMP.pack(*stamp) for _, _, stamp, _ in entries])
-    words = [source for _, source, _, _ in entries] + [mark for *_, mark in entries]
+    stamps = b"".join([STAMP.pack(*stamp) for _, _, stamp, _ in rows])
+    words = [source for _, source, _, _ in rows] + [mark for *_, mark in rows]
     body = stamps + "\0".join(words).encode("utf-8", "surrogateescape")
     return MAGIC + HEAD.pack(zlib.crc32(body), len(stamps)) + body
 

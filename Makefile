@@ -1,0 +1,57 @@
+# Two commands set everything up on a fresh machine with git, Python 3.11 and make:
+#   make demo    the main job, on this machine, with no services
+#   make test    installs what it needs and runs all tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+# Compiled once, or every start pays for it again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test check stress bench docs lock format clean
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "launchbay needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	rm -f $(VENV)/.ready-*
+	touch $@
+
+demo: $(STAMP)
+	@BAY=$(abspath $(BIN))/bay PATH=$(abspath $(BIN)):$$PATH sh scripts/demo.sh
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m pytest -n 2 -m "not slow" --quiet $(PYTEST_ARGS)
+	$(BIN)/mkdocs build --strict --quiet
+
+# The same tests at full counts, by hand.
+stress: $(STAMP)
+	BAY_STRESS=1 $(BIN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+
+bench: $(STAMP)
+	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict
+
+lock:
+	uv pip compile --quiet --group dev pyproject.toml --generate-hashes --no-emit-index-url --python-version 3.11 --universal --output-file requirements.lock
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) site dist

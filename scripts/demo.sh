@@ -1,0 +1,12 @@
+#!/bin/sh
+# The main job, from nothing to a table of results, in a folder of its own.
+set -eu
+folder=${BAY_DEMO:-${TMPDIR:-/tmp}/launchbay-demo-$(id -u)}
+mkdir -p "$folder"
+cd "$folder"
+say() { printf '\n$ %s\n' "$*"; "$@"; }
+
+[ -f bay.yaml ] || "$BAY" init
+say "$BAY" run
+say "$BAY" results --sort -acc --over seed
+printf '\nThe demo lives in %s; `make demo` again submits nothing, and says why.\n' "$folder"

@@ -1,0 +1,121 @@
+"""`bay target add` and `bay target copy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from launchbay import backends
+from launchbay.cli.findings import print_findings
+from launchbay.cli.options import complete_targets, yes_option
+from launchbay.cli.screen import confirm, say
+from launchbay.config.edits import render_mapping
+from launchbay.config.paths import user_config_path
+from launchbay.config.schema import MACHINE
+from launchbay.config.user_file import write_target
+from launchbay.core.errors import BadRequest
+from launchbay.core.nearest import suggest
+from launchbay.engine.catalogue import check_new, find_own, find_target
+from launchbay.engine.checkup import check_place
+from launchbay.engine.open import open_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from launchbay.config.files import Value
+
+OPTIONS = {
+    "root": "the folder for its runs; unset is .bay/ in the project",
+    "parallel": "at most so many runs at once",
+    "devices": "the GPUs it has: auto, a number, or ids with commas",
+    "gpus": "GPUs of a run that does not say",
+    "gpu-type": "GPUs whose name contains this, for a run that does not say",
+    "cpus": "processors of a run that does not say",
+    "memory": "memory of a run that does not say: 32 (GB), 512M",
+    "time": "time limit of a run that does not say: 90m, 8h, 2d",
+}
+LISTS = ("devices", "gpu_type")
+
+
+def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds a flag for each option that every kind of target may have."""
+    for name, what in reversed(OPTIONS.items()):
+        function = click.option(f"--{name}", metavar="VALUE", help=what)(function)
+    return function
+
+
+def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Kinds that begin so."""
+    return [kind for kind in backends.kinds() if kind.startswith(incomplete)]
+
+
+@click.command("add")
+@click.argument("name")
+@click.option(
+    "--kind",
+    default=MACHINE,
+    show_default=True,
+    help="what drives it; `bay target kinds` lists them",
+    shell_complete=complete_kinds,
+)
+@target_options
+@click.option("--set", "sets", multiple=True, metavar="K=V", help="any other option of the kind")
+@click.option("--replace", is_flag=True, help="write a target anew that is there already")
+@yes_option
+def add(
+    *, name: str, kind: str, sets: tuple[str, ...], replace: bool, yes: bool, **flags: str | None
+) -> int:
+    """Add a target to your configuration, and check that it works."""
+    options = _options(kind, flags, sets)
+    check_new(name, options)
+    path = user_config_path()
+    there = find_own(open_lab(writing=False).settings, name)
+    if there is not None and dict(there) != options and not replace:
+        raise BadRequest(
+            f"there is a target `{name}` already",
+            hint=f"`bay target edit {name}` changes it, `--replace` writes it anew",
+        )
+    say(render_mapping({name: options}))
+    if there is not None and dict(there) == options:
+        say(f"{path} says so already")
+    elif confirm(f"write this to {path}?", yes=yes):
+        write_target(path, name, options)
+    else:
+        return 1
+    lab = open_lab(writing=False)
+    return print_findings(check_place(lab, name))
+
+
+@click.command("copy")
+@click.argument("old", shell_complete=complete_targets)
+@click.argument("new")
+def copy(*, old: str, new: str) -> None:
+    """Add a target that says the same as another."""
+    settings = open_lab(writing=False).settings
+    entry = find_target(settings, old)
+    if find_own(settings, new) is not None:
+        hint = f"choose another name, or `bay target rm {new}` first"
+        raise BadRequest(f"there is a target `{new}` already", hint=hint)
+    options = {"kind": entry.kind, **entry.written}
+    check_new(new, options)
+    path = user_config_path()
+    write_target(path, new, options)
+    say(f"wrote `{new}` to {path}; `bay target edit {new}` changes it")
+
+
+def _options(kind: str, flags: dict[str, str | None], sets: Sequence[str]) -> dict[str, Value]:
+    known = backends.kinds()
+    if kind not in known:
+        raise BadRequest(f"kind `{kind}` is not installed", hint=suggest(kind, known))
+    options: dict[str, Value] = {"kind": kind}
+    for name, text in flags.items():
+        if text is not None:
+            several = name in LISTS and "," in text
+            options[name] = [*text.split(",")] if several else text
+    for word in sets:
+        key, sign, text = word.partition("=")
+        if not sign:
+            raise BadRequest(f"`--set {word}` has no `=`", hint="write `--set partition=gpu`")
+        options[key] = text
+    return options

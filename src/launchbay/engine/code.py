@@ -1,0 +1,94 @@
+"""The frozen code of runs, and what differs between two of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import unified_diff
+from filecmp import cmp
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launchbay.core.run import Run
+    from launchbay.engine.lab import Lab
+
+NOWHERE = "/dev/null"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeDifference:
+    """The files that two trees do not have alike, as paths inside them."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def find_code(lab: Lab, run: Run) -> Path | None:
+    """The tree that the run's code was frozen to; None where it is gone, or there was none."""
+    roots = (lab.project.bay, Path(run.place.get("root") or lab.project.bay))
+    trees = (root / "snapshots" / run.code for root in roots if run.code)
+    return next((tree for tree in trees if tree.is_dir()), None)
+
+
+def compare_trees(old: Path, new: Path) -> CodeDifference:
+    """What was added, removed or changed from one tree to the other."""
+    before, after = set(_paths(old)), set(_paths(new))
+    both = sorted(before & after)
+    return CodeDifference(
+        added=tuple(sorted(after - before)),
+        removed=tuple(sorted(before - after)),
+        changed=tuple(path for path in both if not _alike(old / path, new / path)),
+    )
+
+
+def render_patch(old: Path, new: Path, difference: CodeDifference) -> Iterator[str]:
+    """The differences of text files as `git apply` reads them, line by line."""
+    paths = sorted((*difference.added, *difference.removed, *difference.changed))
+    for path in paths:
+        before, after = _read_lines(old / path), _read_lines(new / path)
+        if before is None or after is None:
+            yield f"Binary files a/{path} and b/{path} differ\n"
+            continue
+        names = (
+            NOWHERE if path in difference.added else f"a/{path}",
+            NOWHERE if path in difference.removed else f"b/{path}",
+        )
+        for line in unified_diff(before, after, *names):
+            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _paths(tree: Path) -> Iterator[str]:
+    """Files and links, without following any."""
+    for folder, folders, files in os.walk(tree):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        for name in (*files, *links):
+            yield (Path(folder) / name).relative_to(tree).as_posix()
+
+
+def _alike(one: Path, other: Path) -> bool:
+    if one.is_symlink() or other.is_symlink():
+        return one.is_symlink() and other.is_symlink() and one.readlink() == other.readlink()
+    # Equal files are one file with two names, unless the disk has no hard links.
+    if one.samefile(other):
+        return True
+    return one.stat().st_mode == other.stat().st_mode and cmp(one, other, shallow=False)
+
+
+def _read_lines(path: Path) -> list[str] | None:
+    """The lines of a text; none where there is no file, None where it is no text."""
+    if path.is_symlink():
+        return [f"link to {path.readlink()}\n"]
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text.splitlines(keepends=True)

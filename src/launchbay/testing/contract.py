@@ -1,0 +1,238 @@
+"""The promises of `Backend` and `Host`, as suites to inherit.
+
+```python
+class TestMine(BackendContract):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return MyBackend(…)
+```
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from launchbay.core.backend import Backend, Discovery
+from launchbay.core.job import Argv, Job, Script
+from launchbay.core.naming import run_id
+from launchbay.core.run import Handle, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from launchbay.core.host import Host
+    from launchbay.core.job import Command
+
+LONGEST_S = 60.0
+NASTY = (
+    "a b",
+    "",
+    "it's",
+    '"',
+    "$(echo no)",
+    "`no`",
+    "\\",
+    "ü→",
+    "-x",
+    "two\nlines",
+    "*",
+    "~",
+    "<x>",
+)
+
+
+class BackendContract:
+    """What every backend promises."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """The backend under test, with an empty target."""
+        raise NotImplementedError
+
+    def advance(self, backend: Backend) -> None:  # noqa: ARG002
+        """Let the target do something."""
+        time.sleep(0.05)
+
+    def job(self, command: Command) -> Job:
+        """A job that asks for nothing but a command."""
+        return Job(
+            run_id=run_id("contract"), name="contract", experiment="contract", command=command
+        )
+
+    def send(self, backend: Backend, jobs: Sequence[Job]) -> list[Handle]:
+        """Submit, and expect that all are taken."""
+        answers = [answer for plan in backend.plan(jobs) for answer in backend.submit(plan)]
+        handles = [answer for answer in answers if isinstance(answer, Handle)]
+        assert [handle.run_id for handle in handles] == [job.run_id for job in jobs]
+        return handles
+
+    def ended(self, backend: Backend, handles: Sequence[Handle]) -> dict[Handle, Status]:
+        """The statuses once all have ended."""
+        deadline = time.monotonic() + LONGEST_S
+        while time.monotonic() < deadline:
+            seen = backend.poll(handles)
+            if all(status.state.final for status in seen.values()):
+                return seen
+            self.advance(backend)
+        raise AssertionError(f"not ended after {LONGEST_S} s: {seen}")
+
+    def test_planning_twice_gives_the_same(self, backend: Backend) -> None:
+        """A plan depends on nothing but its jobs."""
+        jobs = [self.job(Argv(("true",)))]
+
+        assert backend.plan(jobs) == backend.plan(jobs)
+
+    def test_plan_of_none_is_none(self, backend: Backend) -> None:
+        """No jobs make no plan."""
+        assert backend.plan([]) == []
+
+    def test_plan_names_its_runs(self, backend: Backend) -> None:
+        """The run id can be found in what is sent."""
+        job = self.job(Argv(("true",)))
+
+        assert all(job.run_id in plan.document for plan in backend.plan([job]))
+
+    def test_words_arrive_verbatim(self, backend: Backend) -> None:
+        """No shell on the way changes a word."""
+        (handle,) = self.send(backend, [self.job(Argv(("printf", "[%s]", *NASTY)))])
+        self.ended(backend, [handle])
+
+        assert backend.read_log(handle).text == "".join(f"[{word}]" for word in NASTY)
+
+    def test_script_runs_all_its_lines(self, backend: Backend) -> None:
+        """Shell text runs as written, a failing line does not end it."""
+        (handle,) = self.send(backend, [self.job(Script("echo one\nfalse\necho two"))])
+        seen = self.ended(backend, [handle])
+
+        assert (backend.read_log(handle).text, seen[handle].state) == (
+            "one\ntwo\n",
+            State.SUCCEEDED,
+        )
+
+    def test_exit_code_survives(self, backend: Backend) -> None:
+        """A failed run says with which code."""
+        (handle,) = self.send(backend, [self.job(Script("exit 7"))])
+        status = self.ended(backend, [handle])[handle]
+
+        assert (status.state, status.exit_code) == (State.FAILED, 7)
+
+    def test_log_goes_on_from_its_cursor(self, backend: Backend) -> None:
+        """Reading from a cursor gives only what came after it."""
+        (handle,) = self.send(backend, [self.job(Script("echo one; echo two"))])
+        self.ended(backend, [handle])
+        first = backend.read_log(handle)
+        again = backend.read_log(handle, cursor=first.cursor)
+
+        assert (first.text, again.text) == ("one\ntwo\n", "")
+
+    def test_submit_does_not_wait(self, backend: Backend) -> None:
+        """A run of a minute is submitted in less."""
+        began = time.monotonic()
+        (handle,) = self.send(backend, [self.job(Argv(("sleep", "60")))])
+        took = time.monotonic() - began
+        backend.cancel([handle])
+        self.ended(backend, [handle])
+
+        assert took < LONGEST_S / 2
+
+    def test_asking_for_none_answers_none(self, backend: Backend) -> None:
+        """Nobody else's jobs come back."""
+        self.send(backend, [self.job(Argv(("true",)))])
+
+        assert backend.poll([]) == {}
+
+    def test_every_handle_is_answered(self, backend: Backend) -> None:
+        """One poll answers for all."""
+        handles = self.send(backend, [self.job(Argv(("true",))) for _ in range(5)])
+
+        assert set(backend.poll(handles)) == set(handles)
+
+    def test_unknown_job_is_lost(self, backend: Backend) -> None:
+        """A handle that the target never saw is lost, not an error."""
+        (known,) = self.send(backend, [self.job(Argv(("true",)))])
+        gone = Handle(
+            "gone-aaaaa", backend.target, known.native_id.replace(known.run_id, "gone-aaaaa")
+        )
+
+        assert backend.poll([gone])[gone].state is State.LOST
+
+    def test_submitting_twice_starts_once(self, backend: Backend, tmp_path: Path) -> None:
+        """The same plan again gives the same handles and no second run."""
+        mark = tmp_path / "mark"
+        job = self.job(Argv(("sh", "-c", 'echo x >>"$0"', str(mark))))
+        first = self.send(backend, [job])
+        self.ended(backend, first)
+        second = self.send(backend, [job])
+        self.ended(backend, second)
+
+        assert (second, mark.read_text()) == (first, "x\n")
+
+    def test_cancelled_run_ends(self, backend: Backend) -> None:
+        """Cancelling asks for the end, and it comes."""
+        (handle,) = self.send(backend, [self.job(Argv(("sleep", "60")))])
+        backend.cancel([handle])
+
+        assert self.ended(backend, [handle])[handle].state is State.CANCELLED
+
+    def test_cancelling_twice_does_nothing(self, backend: Backend) -> None:
+        """What has ended stays as it ended."""
+        (handle,) = self.send(backend, [self.job(Argv(("true",)))])
+        before = self.ended(backend, [handle])
+        backend.cancel([handle])
+        backend.cancel([handle])
+
+        assert backend.poll([handle])[handle].state is before[handle].state
+
+    def test_waiting_run_can_be_found(self, backend: Backend) -> None:
+        """A job that lost its handle is discovered by its mark."""
+        if not isinstance(backend, Discovery):
+            pytest.skip("this backend cannot list its jobs")
+        (handle,) = self.send(backend, [self.job(Argv(("sleep", "60")))])
+        found = backend.discover()
+        backend.cancel([handle])
+        self.ended(backend, [handle])
+
+        assert handle in found
+
+
+class HostContract:
+    """What every host promises."""
+
+    @pytest.fixture
+    def host(self) -> Host:
+        """The host under test."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        """A folder on the host."""
+        return tmp_path
+
+    def test_words_arrive_verbatim(self, host: Host) -> None:
+        """No shell on the way changes a word."""
+        done = host.run(["printf", "[%s]", *NASTY])
+
+        assert done.stdout == "".join(f"[{word}]" for word in NASTY)
+
+    def test_standard_input_arrives_verbatim(self, host: Host) -> None:
+        """What is written to a command is what it reads."""
+        text = "ü\n$(no)\\\n"
+
+        assert host.run(["cat"], stdin=text).stdout == text
+
+    def test_exit_code_and_errors_come_back(self, host: Host) -> None:
+        """A command that fails is an answer, not an exception."""
+        done = host.run(["sh", "-c", "echo no >&2; exit 3"])
+
+        assert (done.ok, done.code, done.stderr) == (False, 3, "no\n")
+
+    def test_reading_from_an_offset(self, host: Host, folder: Path) -> None:
+        """Reading goes on where it stopped; where there is no file there is nothing."""
+        path = folder / "with space"
+        host.run(["sh", "-c", 'printf abcdef >"$0"', str(path)])
+
+        assert (host.read_bytes(path, offset=2), host.read_bytes(folder / "none")) == (b"cdef", b"")

@@ -1,0 +1,133 @@
+"""A backend and a host that live in memory."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from launchbay.core.backend import Backend, Discovery, LogChunk, Plan, Refusal
+from launchbay.core.command import render
+from launchbay.core.errors import Unreachable
+from launchbay.core.run import Cause, Handle, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from launchbay.core.job import Job
+
+LOST = Status(state=State.LOST, reason="it is not known here")
+
+
+@dataclass
+class Clock:
+    """A clock that you move by hand; sleeping moves it too."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        """The time now."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+def run_really(job: Job) -> tuple[int, str]:
+    """Run the job's command to its end; its code and what it printed."""
+    done = subprocess.run(
+        ["sh", "-c", render(job.command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@dataclass
+class MemoryBackend(Backend, Discovery):
+    """Keeps jobs in memory; they run when you say so."""
+
+    target: str = "memory"
+    program: Callable[[Job], tuple[int, str]] = run_really
+    """What running a job means."""
+    fails_after: int | None = None
+    """Accept so many jobs, then break off, as a lost connection does."""
+    silent: bool = False
+    """Do not answer."""
+    jobs: dict[str, Job] = field(default_factory=dict)
+    statuses: dict[str, Status] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    starts: list[str] = field(default_factory=list)
+    """Every start of a job, by native id: none may be here twice."""
+
+    def plan(self, jobs: Sequence[Job]) -> list[Plan]:
+        """One plan with a line a job."""
+        document = "".join(f"{job.run_id} {job.attempt} {render(job.command)}\n" for job in jobs)
+        return [Plan(id="plan", jobs=tuple(jobs), document=document)] if jobs else []
+
+    def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
+        """Take jobs, until `fails_after`."""
+        self._listen()
+        for number, job in enumerate(plan.jobs):
+            if self.fails_after is not None and number >= self.fails_after:
+                self.fails_after = None
+                raise Unreachable("the connection broke off")
+            native = f"{job.run_id}-{job.attempt}"
+            if native not in self.jobs:
+                self.jobs[native] = job
+                self.statuses[native] = Status(state=State.QUEUED)
+            yield Handle(job.run_id, self.target, native)
+
+    def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
+        """What stands here, `lost` for what does not."""
+        self._listen()
+        return {handle: self.statuses.get(handle.native_id, LOST) for handle in handles}
+
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """End what has not ended."""
+        self._listen()
+        for handle in handles:
+            if not self.statuses.get(handle.native_id, LOST).state.final:
+                self.statuses[handle.native_id] = Status(state=State.CANCELLED)
+
+    def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
+        """The text since the cursor."""
+        text = self.texts.get(f"{handle.native_id}/{rank}", "")
+        return LogChunk(text=text[int(cursor or 0) :], cursor=str(len(text)))
+
+    def discover(self) -> list[Handle]:
+        """Everything that has not ended."""
+        return [
+            Handle(job.run_id, self.target, native)
+            for native, job in self.jobs.items()
+            if not self.statuses[native].state.final
+        ]
+
+    def work(self) -> None:
+        """Run everything that waits."""
+        for native, job in self.jobs.items():
+            if self.statuses[native].state is State.QUEUED:
+                self.starts.append(native)
+                code, text = self.program(job)
+                self.texts[f"{native}/0"] = text
+                self.statuses[native] = Status(
+                    state=State.FAILED if code else State.SUCCEEDED,
+                    cause=Cause.EXIT if code else None,
+                    exit_code=code,
+                    reason=f"exit code {code}" if code else "",
+                )
+
+    def forget(self, native: str) -> None:
+        """Lose a job, as a node does that burns down."""
+        del self.statuses[native]
+
+    def give(self, native: str, **changes: object) -> None:
+        """Set what is said of a job."""
+        self.statuses[native] = replace(self.statuses[native], **changes)  # type: ignore[arg-type]
+
+    def _listen(self) -> None:
+        if self.silent:
+            raise Unreachable("nobody answers")

@@ -1,0 +1,170 @@
+"""What tests of several modules share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LONGEST_S = 60.0
+DATA = Path(__file__).parent / "data"
+STRESS = bool(os.environ.get("BAY_STRESS"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write golden files anew")
+
+
+def require_program(name: str) -> str:
+    """The program's path; without it the test is skipped, or fails where real ones are required."""
+    path = shutil.which(name)
+    if path is None and os.environ.get("BAY_REQUIRE_REAL") == "1":
+        pytest.fail(f"`{name}` is not installed")
+    if path is None:
+        pytest.skip(f"`{name}` is not installed")
+    return path
+
+
+def eventually(condition: Callable[[], object], *, within_s: float = LONGEST_S) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {within_s} s: {condition}")
+        time.sleep(0.02)
+
+
+def end_queue(state: Path) -> None:
+    """End the worker of a test's own queue and everything that it started."""
+    mark = f"XDG_STATE_HOME={state}".encode()
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes()
+            if mark in (folder / "environ").read_bytes().split(b"\0") and b"pytest" not in words:
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare text with a file under `tests/data`, or write it there with `--rewrite-golden`."""
+
+    def compare(name: str, text: str) -> None:
+        path = DATA / name
+        if request.config.getoption("--rewrite-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert text == path.read_text()
+
+    return compare
+
+
+@dataclass
+class Bay:
+    """`bay` as a person has it: a home and a project of its own."""
+
+    home: Path
+    project: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("BAY_", "XDG_", "CUDA_", "WANDB_", "PYTHON"))
+        }
+        path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "PATH": path,
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            **self.extra,
+        }
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """Begin a command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "launchbay", *words],
+            **{
+                "cwd": self.project,
+                "env": self.environment,
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                "text": True,
+                **options,
+            },
+        )
+
+    def __call__(self, *words: str, code: int | None = 0, **options: Any) -> Said:
+        """Run a command to its end and check its exit code."""
+        process = self.start(*words, **options)
+        out, err = process.communicate(timeout=300)
+        said = Said(out or "", err or "", process.returncode)
+        assert code is None or said.code == code, said
+        return said
+
+    def json(self, *words: str) -> Any:
+        """What a reading command prints with `--json`."""
+        return json.loads(self(*words, "--json").out)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the project."""
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def git(self, *words: str) -> str:
+        """Git in the project, as somebody."""
+        somebody = ["-c", "user.name=Me", "-c", "user.email=me@box"]
+        done = subprocess.run(
+            ["git", *somebody, *words],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def states(self, *words: str) -> list[str]:
+        """The state of each run, oldest first."""
+        return [row["state"] for row in self.json("ls", "--all", *words)]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind."""
+
+    out: str
+    err: str
+    code: int
+
+
+@pytest.fixture
+def bay(tmp_path: Path) -> Iterator[Bay]:
+    """`bay` in an empty project and an empty home."""
+    made = Bay(home=tmp_path / "home", project=tmp_path / "project")
+    made.home.mkdir()
+    made.project.mkdir()
+    yield made
+    end_queue(made.home / "state")
