@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +83,9 @@ class Bay:
     home: Path
     project: Path
     extra: dict[str, str] = field(default_factory=dict)
+    python: str = sys.executable
+    account: dict[str, int] = field(default_factory=dict)
+    """`user` and `group` to run as, when not ourselves."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -88,7 +94,7 @@ class Bay:
             for name, value in os.environ.items()
             if not name.startswith(("BAY_", "XDG_", "CUDA_", "WANDB_", "PYTHON"))
         }
-        path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
+        path = os.pathsep.join([str(Path(self.python).parent), kept["PATH"]])
         return {
             **kept,
             "HOME": str(self.home),
@@ -102,8 +108,9 @@ class Bay:
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
         """Begin a command."""
         return subprocess.Popen(
-            [sys.executable, "-m", "launchbay", *words],
+            [self.python, "-m", "launchbay", *words],
             **{
+                **self.account,
                 "cwd": self.project,
                 "env": self.environment,
                 "stdin": subprocess.DEVNULL,
@@ -131,6 +138,9 @@ class Bay:
         path = self.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+        if self.account:
+            for made in (path.parent, path):
+                os.chown(made, self.account["user"], self.account["group"])
         return path
 
     def git(self, *words: str) -> str:
@@ -143,6 +153,7 @@ class Bay:
             capture_output=True,
             text=True,
             check=True,
+            **self.account,
         )
         return done.stdout
 
@@ -168,3 +179,77 @@ def bay(tmp_path: Path) -> Iterator[Bay]:
     made.project.mkdir()
     yield made
     end_queue(made.home / "state")
+
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="session")
+def shared_install() -> Iterator[tuple[str, str]]:
+    """An interpreter and a module path that an ordinary account can use."""
+    if os.getuid():
+        yield sys.executable, ""
+        return
+    folder = Path(tempfile.mkdtemp(prefix="bay-shared-", dir="/tmp"))
+    folder.chmod(0o755)
+    for name in sorted(_required("launchbay")):
+        for file in importlib.metadata.files(name) or ():
+            if not str(file).startswith("..") and file.suffix not in {".pyc", ".pth"}:
+                target = folder / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(file.locate()), target)
+    source = Path(__file__).parent.parent / "src" / "launchbay"
+    shutil.copytree(source, folder / "launchbay", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    yield _ordinary_python(), str(folder)
+    shutil.rmtree(folder)
+
+
+def _ordinary_python() -> str:
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        try:
+            done = subprocess.run(
+                [candidate, "-c", "import sys; print(sys.version_info[:2] == (3, 11))"],
+                user=NOBODY,
+                group=NOBODY,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError:
+            continue
+        if done.stdout.strip() == "True" or candidate == sys.executable:
+            return candidate
+    if os.environ.get("BAY_REQUIRE_REAL") == "1":
+        pytest.fail("no Python 3.11 that an ordinary account can use")
+    pytest.skip("no Python 3.11 that an ordinary account can use")
+
+
+def _required(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
+    """The distribution and everything that it needs."""
+    found = {name}
+    for line in importlib.metadata.requires(name) or ():
+        word = re.split(r"[^\w.-]", line)[0]
+        if "extra ==" in line or word in seen:
+            continue
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found |= _required(word, seen | found)
+    return found
+
+
+@pytest.fixture
+def ordinary(shared_install: tuple[str, str]) -> Iterator[Bay]:
+    """`bay` of an ordinary account: as root, modes and read-only folders prove nothing."""
+    python, modules = shared_install
+    folder = Path(tempfile.mkdtemp(prefix="bay-ordinary-", dir="/tmp"))
+    made = Bay(home=folder / "home", project=folder / "project", python=python)
+    made.home.mkdir()
+    made.project.mkdir()
+    if modules:
+        made.extra = {"PYTHONPATH": modules, "PATH": "/usr/bin:/bin"}
+        made.account = {"user": NOBODY, "group": NOBODY}
+        for path in (folder, made.home, made.project):
+            os.chown(path, NOBODY, NOBODY)
+    yield made
+    end_queue(made.home / "state")
+    shutil.rmtree(folder, ignore_errors=True)

@@ -125,11 +125,14 @@ def test_variables_of_a_hook_do_not_mislead(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inside a git hook, another repository is still asked about itself."""
+    write(repository / ".gitignore", "*.log\n")
+    write(repository / "tracked.log")
+    git(repository, "add", "--force", "tracked.log")
     other = make_repository(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
 
-    assert listed(repository) == ["README", "train.py"]
+    assert listed(repository) == [".gitignore", "README", "tracked.log", "train.py"]
 
 
 def test_plain_folder_is_walked_without_what_is_never_code(project: Path) -> None:
@@ -184,8 +187,12 @@ def test_caches_are_not_code_even_where_nothing_ignores_them(either: Path) -> No
 
 def test_bayignore_leaves_out_and_takes_back(either: Path) -> None:
     """`*.ckpt` and `!keep.ckpt` mean what they mean in git, for tracked files, too."""
-    write(either / ".bayignore", "*.ckpt\n!keep.ckpt\n/big/\n!/big/keep.ckpt\n\\\r\n!\n")
-    for name in ("a.ckpt", "keep.ckpt", "sub/a.ckpt", "sub/keep.ckpt", "big/keep.ckpt"):
+    write(
+        either / ".bayignore", "*.ckpt\n!keep.ckpt\n/big/\n!/big/keep.ckpt\n!/big/deep/\n\\\r\n!\n"
+    )
+    for name in ("a.ckpt", "keep.ckpt", "sub/a.ckpt", "sub/keep.ckpt"):
+        write(either / name)
+    for name in ("big/keep.ckpt", "big/deep/keep.ckpt"):
         write(either / name)
     if (either / ".git").exists():
         git(either, "add", "--all")

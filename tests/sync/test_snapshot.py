@@ -140,26 +140,29 @@ def test_tree_holds_the_code(project: Path, store: Path) -> None:
     assert len(snapshot.id) == 12
 
 
-def test_modes(project: Path, store: Path) -> None:
+@pytest.mark.parametrize("umask", [0o077, 0])
+def test_modes(project: Path, store: Path, umask: int) -> None:
     """Files lose the right to be written and keep the others; folders can be cleaned up."""
     (project / "train.py").chmod(0o755)
     (project / "README").chmod(0o640)
-    previous = os.umask(0o077)
+    (project / "model" / "__init__.py").chmod(0o644)
+    previous = os.umask(umask)
     try:
         tree = freeze(scan(project, store=store), store).tree
     finally:
         os.umask(previous)
 
-    modes = {path.name: path.stat().st_mode & 0o777 for path in [tree, *tree.rglob("*")]}
-    assert modes == {
+    paths = [store / "objects", store / "snapshots", store / CACHE, tree, *tree.rglob("*")]
+    assert {path.name: path.stat().st_mode & 0o777 for path in paths} == {
+        "objects": 0o700,
+        "snapshots": 0o700,
+        CACHE: 0o600,
         tree.name: 0o755,
         "README": 0o440,
         "train.py": 0o555,
         "model": 0o755,
-        "__init__.py": (project / "model" / "__init__.py").stat().st_mode & 0o555,
+        "__init__.py": 0o444,
     }
-    for name in ("objects", "snapshots"):
-        assert (store / name).stat().st_mode & 0o777 == 0o700
 
 
 def test_symbolic_links_stay_as_they_are(project: Path, store: Path) -> None:

@@ -47,7 +47,10 @@ def show(*, as_json: bool) -> None:
 @click.argument("key")
 @click.argument("value")
 def change(*, key: str, value: str) -> None:
-    """Set one key of your configuration; '[a, b]' is a list, '{a: b}' a mapping."""
+    """Set one key of your configuration.
+
+    A VALUE such as '[a, b]' is a list, '{a: b}' a mapping.
+    """
     path = user_config_path()
     set_value(path, key, value)
     say(f"set `{key}` in {path}")
@@ -66,7 +69,7 @@ def unset(*, key: str) -> None:
 @click.argument("key")
 @json_option
 def explain_key(*, key: str, as_json: bool) -> None:
-    """Say what a key is set to here, and which line of which file says so."""
+    """Say what a key is set to, and where."""
     settings = open_lab(writing=False).settings
     found = explain(key, file=settings.file, user=settings.user)
     click.echo(json.dumps(asdict(found), indent=1) if as_json else _render(found))

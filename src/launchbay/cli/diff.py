@@ -74,13 +74,13 @@ def _render(first: Run, second: Run, difference: Difference) -> Iterator[str]:
 
 def _rows(difference: Difference) -> list[list[str]]:
     gone = "" if difference.files else " (its files are gone)"
-    rows = [[key, *map(_cell, pair)] for key, pair in difference.params.items()]
+    rows = [[f"parameter {key}", *map(_cell, pair)] for key, pair in difference.params.items()]
     if difference.code:
         rows.append([f"code{gone}", *difference.code])
     if difference.target:
         rows.append(["target", *difference.target])
     rows += [[key, *map(_cell, pair)] for key, pair in difference.resources.items()]
-    rows += [[key, *map(_cell, pair)] for key, pair in difference.metrics.items()]
+    rows += [[f"metric {key}", *map(_cell, pair)] for key, pair in difference.metrics.items()]
     return rows
 
 

@@ -85,6 +85,9 @@ def _after(
     # The live table is dear to load, and a detached launch does without.
     from launchbay.cli.following import follow  # noqa: PLC0415
 
+    if not runs:
+        say("another `bay run` was quicker and has sent them all; `bay watch` follows them")
+        return 0
     if quiet:
         click.echo("\n".join(run.id for run in runs))
     elif detach and not as_json:

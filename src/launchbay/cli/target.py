@@ -38,7 +38,7 @@ def command(ctx: click.Context) -> None:
 @click.command("list")
 @json_option
 def show_all(*, as_json: bool) -> None:
-    """List the targets; * marks where runs go unless somebody says otherwise."""
+    """List the targets; * marks the default."""
     entries = list_targets(open_lab(writing=False).settings)
     if as_json:
         click.echo(json.dumps([_record(entry) for entry in entries], indent=1))
@@ -64,7 +64,7 @@ def show(*, name: str, as_json: bool) -> None:
 @click.command("kinds")
 @json_option
 def kinds(*, as_json: bool) -> None:
-    """List the kinds of targets that are installed, ours and those of other packages."""
+    """List the kinds of targets that are installed."""
     found = backends.kinds()
     click.echo(json.dumps(found) if as_json else "\n".join(found))
 

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 @click.command("edit")
 @click.argument("name", shell_complete=complete_targets)
 def edit(*, name: str) -> None:
-    """Open your configuration in $VISUAL or $EDITOR; what cannot be is not taken over."""
+    """Open your configuration in your editor.
+
+    That is $VISUAL, else $EDITOR. What cannot be is not taken over: the old text stays.
+    """
     _check_own(open_lab(writing=False).settings, name)
     # A link, as into a folder of dotfiles, stays one.
     path = user_config_path().resolve()
@@ -44,7 +47,7 @@ def edit(*, name: str) -> None:
 @click.argument("name", shell_complete=complete_targets)
 @yes_option
 def remove(*, name: str, yes: bool) -> int:
-    """Remove a target from your configuration; its runs stay."""
+    """Remove a target; its runs stay."""
     lab = open_lab(writing=False)
     _check_own(lab.settings, name)
     path = user_config_path()
@@ -61,7 +64,7 @@ def remove(*, name: str, yes: bool) -> int:
 @click.command("use")
 @click.argument("name", shell_complete=complete_targets)
 def use(*, name: str) -> None:
-    """Let runs go to this target unless somebody says otherwise."""
+    """Make a target the one that runs go to."""
     settings = open_lab(writing=False).settings
     find_target(settings, name)
     set_value(user_config_path(), "use", name)
@@ -90,8 +93,10 @@ def _check_edit(path: Path, backup: Path) -> None:
         rejected = path.with_name(f"{path.name}.rejected")
         path.replace(rejected)
         backup.replace(path)
-        hint = f"the configuration is as it was; your text is in {rejected}"
-        raise ConfigError(str(err), hint=f"{err.hint}; {hint}" if err.hint else hint) from err
+        raise ConfigError(
+            f"{err}; {err.hint}" if err.hint else str(err),
+            hint=f"the configuration is as it was; your text is in {rejected}",
+        ) from err
 
 
 def _count_unfinished(lab: Lab, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from difflib import unified_diff
 from filecmp import cmp
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from launchbay.engine.lab import Lab
 
 NOWHERE = "/dev/null"
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +54,14 @@ def render_patch(old: Path, new: Path, difference: CodeDifference) -> Iterator[s
     """The differences of text files as `git apply` reads them, line by line."""
     paths = sorted((*difference.added, *difference.removed, *difference.changed))
     for path in paths:
-        before, after = _read_lines(old / path), _read_lines(new / path)
-        if before is None or after is None:
-            yield f"Binary files a/{path} and b/{path} differ\n"
-            continue
         names = (
             NOWHERE if path in difference.added else f"a/{path}",
             NOWHERE if path in difference.removed else f"b/{path}",
         )
+        before, after = _read_lines(old / path), _read_lines(new / path)
+        if before is None or after is None:
+            yield f"Files {names[0]} and {names[1]} differ\n"
+            continue
         for line in unified_diff(before, after, *names):
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
@@ -84,11 +86,12 @@ def _alike(one: Path, other: Path) -> bool:
 def _read_lines(path: Path) -> list[str] | None:
     """The lines of a text; none where there is no file, None where it is no text."""
     if path.is_symlink():
-        return [f"link to {path.readlink()}\n"]
+        return None
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
         return []
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else text.splitlines(keepends=True)
+    # `splitlines` would also cut at form feeds, which are part of a line here.
+    return None if "\0" in text else LINE.findall(text)

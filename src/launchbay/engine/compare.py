@@ -60,6 +60,4 @@ def _pair(old: str, new: str) -> tuple[str, str] | None:
 
 def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Pairs:
     keys = dict.fromkeys((*old, *new))
-    return {
-        key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)
-    }
+    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
