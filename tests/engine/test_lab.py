@@ -68,7 +68,7 @@ def bench(tmp_path: Path) -> Bench:
     )
     store = RunStore(tmp_path / "index.sqlite")
     lab = Lab(
-        project, store, targets, settings=Settings(folder), clock=clock, sleep=clock.sleep
+        project, store, targets=targets, settings=Settings(folder), clock=clock, sleep=clock.sleep
     )
     return Bench(lab, backend, clock)
 
@@ -111,7 +111,9 @@ def test_only_changed_code_is_told_and_redone_when_asked(bench: Bench) -> None:
     draft = bench.draft()
 
     assert (len(draft.under_older_code), draft.to_submit) == (3, [])
-    assert [step.why for step in bench.draft(changed_code=True).steps] == ["the code has changed"] * 3
+    assert [step.why for step in bench.draft(changed_code=True).steps] == [
+        "the code has changed"
+    ] * 3
 
 
 def test_again_makes_new_runs(bench: Bench) -> None:

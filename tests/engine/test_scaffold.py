@@ -125,7 +125,9 @@ def test_repeat(tmp_path: Path) -> None:
     )
     text = render_repeat(job, target="desk", folder=tmp_path)
 
-    assert text == """\
+    assert (
+        text
+        == """\
 # Repeats demo-lr-0-1-abcde, whose code was 0123456789ab; it runs today's code.
 project: demo
 name: first
@@ -150,6 +152,7 @@ outputs: [out]
 metrics:
   acc: "acc=(.*)"
 """
+    )
 
 
 def test_repeat_can_be_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.core.run import State
-from launchbay.engine.lab import Rerun
+from launchbay.engine.again import Rerun
 from launchbay.engine.open import open_lab
 from launchbay.runstore.store import Query
 from launchbay.testing.fakes import Clock

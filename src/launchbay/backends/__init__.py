@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
 from launchbay.core.errors import ConfigError, MissingExtra
@@ -10,6 +9,7 @@ from launchbay.core.nearest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.metadata import EntryPoints
 
     from launchbay.core.backend import Backend, Opening
 
@@ -18,7 +18,7 @@ GROUP = "launchbay.backends"
 
 def kinds() -> list[str]:
     """Every kind of target that is installed, ours and others'."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted(_entry_points().names)
 
 
 def load(kind: str) -> Callable[[Opening], Backend]:
@@ -33,7 +33,7 @@ def load(kind: str) -> Callable[[Opening], Backend]:
         from launchbay.backends.machine import open_machine  # noqa: PLC0415
 
         return open_machine
-    points = entry_points(group=GROUP, name=kind)
+    points = _entry_points().select(name=kind)
     if not points:
         raise ConfigError(f"kind `{kind}` is not installed", hint=suggest(kind, kinds()))
     try:
@@ -42,3 +42,10 @@ def load(kind: str) -> Callable[[Opening], Backend]:
         raise MissingExtra(
             f"kind `{kind}` needs `{err.name}`", hint=f"pip install 'launchbay[{kind}]'"
         ) from err
+
+
+def _entry_points() -> EntryPoints:
+    # Dear to load, and the kinds that come with launchbay do without.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return entry_points(group=GROUP)

@@ -16,7 +16,9 @@ from launchbay.engine.select import Selection
 
 
 @click.command("init")
-@click.argument("folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
+@click.argument(
+    "folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False)
+)
 @click.option(
     "--from",
     "source",

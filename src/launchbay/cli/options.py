@@ -10,9 +10,7 @@ import click
 
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
-from launchbay.core.quantity import parse_time
 from launchbay.core.run import State
-from launchbay.core.sweep import parse_values
 from launchbay.engine.open import open_lab
 from launchbay.engine.select import Selection, newest, select
 
@@ -154,6 +152,10 @@ def parse_states(words: Sequence[str]) -> tuple[State, ...]:
 
 def parse_only(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """`key=v1,v2` filters."""
+    if not words:
+        return {}
+    from launchbay.core.sweep import parse_values  # noqa: PLC0415
+
     only: dict[str, Sequence[str]] = {}
     for word in words:
         key, sign, values = word.partition("=")
@@ -165,6 +167,8 @@ def parse_only(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
 
 def parse_since(text: str) -> float:
     """Seconds back."""
+    from launchbay.core.quantity import parse_time  # noqa: PLC0415
+
     try:
         return parse_time(text).total_seconds()
     except ValueError as err:

@@ -18,7 +18,7 @@ from launchbay.cli.options import (
 from launchbay.cli.screen import confirm, say
 from launchbay.core.errors import BadRequest
 from launchbay.core.run import State
-from launchbay.engine.lab import Rerun
+from launchbay.engine.again import Rerun
 from launchbay.engine.select import Selection, newest, select
 
 if TYPE_CHECKING:

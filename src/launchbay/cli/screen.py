@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,9 @@ def screen_width() -> int | None:
     """Columns of the terminal; None for a pipe, where nothing is cut."""
     if not sys.stdout.isatty():
         return None
-    return shutil.get_terminal_size((80, 24)).columns
+    from shutil import get_terminal_size  # noqa: PLC0415 (dear, and a pipe does without)
+
+    return get_terminal_size((80, 24)).columns
 
 
 def render_table(

@@ -185,7 +185,7 @@ def _open(start: Path) -> Lab:
         settings = read_settings(start)
         project = read_project(settings.folder)
         targets = Targets(project, settings.targets)
-        return Lab(project, RunStore(None), targets, settings=settings)
+        return Lab(project, RunStore(None), targets=targets, settings=settings)
 
 
 def _check_index_file(path: Path, note: str) -> Finding:

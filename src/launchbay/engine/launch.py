@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from launchbay.core.backend import Refusal, Staging
+from launchbay.core.backend import Foreground, Plan, Refusal, Staging
 from launchbay.core.command import fill, render
+from launchbay.core.errors import Unsupported
 from launchbay.core.job import Command, Job, Resources
 from launchbay.core.naming import digest, launch_tag, run_id, run_name
 from launchbay.core.quantity import render_span
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.core.sweep import Choice, Experiment, Grid
-from launchbay.engine.project import Project, launch_lives, owned_launch
+from launchbay.engine.project import Project, ensure_project, launch_lives, owned_launch
 from launchbay.runstore.store import Query, RunStore
+from launchbay.sync.provenance import Git, read_git
+from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from launchbay.core.backend import Backend, Plan
+    from launchbay.core.backend import Backend
     from launchbay.core.run import Handle
+    from launchbay.engine.lab import Lab
     from launchbay.engine.targets import Place
-    from launchbay.sync.snapshot import Listing
 
 How = Literal["skip", "new", "attempt", "resend", "replace"]
 
@@ -96,81 +100,97 @@ class Draft:
         ]
 
 
-def draft(
-    request: Request,
-    *,
-    project: Project,
-    place: Place,
-    listing: Listing,
-    store: RunStore,
-    now: float,
-) -> Draft:
+def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
     """Expand the grid and decide about each point; writes nothing."""
-    points = _points(request, project, place.name)
-    steps = _decide_all(points, request, project, listing.id, store=store, now=now)
-    return Draft(request=request, project=project, place=place, listing=listing, steps=tuple(steps))
+    place = lab.targets.open(target)
+    points = _points(request, lab.project, place.name)
+    steps = _decide_all(points, request, lab.project, listing.id, store=lab.store, now=lab.clock())
+    return Draft(
+        request=request, project=lab.project, place=place, listing=listing, steps=tuple(steps)
+    )
 
 
-def launch(
-    plan: Draft,
-    *,
-    store: RunStore,
-    clock: Callable[[], float],
-    settle: Callable[[Sequence[Run]], None],
-    deliver: Callable[[Sequence[Plan], Sequence[Run]], list[Run]],
-) -> list[Run]:
-    """Freeze the code, remember the runs, deliver them; returns the runs as they then are.
+Deliver = Callable[[Sequence[Plan], Sequence[Run]], list[Run]]
+
+
+def launch(lab: Lab, plan: Draft) -> list[Run]:
+    """Freeze the code, remember the runs, send them; returns the runs as they then are.
 
     Whatever interrupts this, the next launch of the same experiment goes on where it stopped.
-
-    Args:
-        plan: what `draft` decided; what others did meanwhile is looked at again.
-        store: the index.
-        clock: the time now.
-        settle: cancels runs and returns when they have ended.
-        deliver: sends plans whose runs are stored.
+    What others did since the draft is looked at again.
     """
-    # Hashing and git are for launches only.
-    from launchbay.sync.provenance import read_git  # noqa: PLC0415
-    from launchbay.sync.snapshot import freeze  # noqa: PLC0415
+    backend = plan.place.backend
+    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend))
 
-    project = plan.project
+
+def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
+    """Make the plan's first point ready as a new run, and return the argv that runs it.
+
+    Raises:
+        Unsupported: when the target is not this machine.
+    """
+    backend, request = plan.place.backend, plan.request
+    if not isinstance(backend, Foreground):
+        raise Unsupported(f"`{plan.place.name}` cannot run in this terminal")
+    first = replace(
+        plan,
+        request=replace(
+            request,
+            experiment=replace(request.experiment, always=True),
+            choice=replace(request.choice, limit=1),
+        ),
+        steps=tuple(replace(step, how="new") for step in plan.steps[:1]),
+    )
+    argv: list[str] = []
+
+    def prepare(plans: Sequence[Plan], runs: Sequence[Run]) -> list[Run]:
+        handle, words = backend.prepare(plans[0])
+        argv.extend(words)
+        ready = _accepted(runs[0], handle, lab.clock())
+        lab.store.update([ready])
+        return [ready]
+
+    (run,) = _launch(lab, first, prepare)
+    return run, argv
+
+
+def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
+    lab.project = project = ensure_project(lab.project)
+    plan = replace(plan, project=project)
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
     if replaced:
-        settle(replaced)
+        lab.settle(replaced)
     snapshot = freeze(plan.listing, project.bay)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         _write_provenance(folder, read_git(project.folder))
-        made = _Launch(plan, code=snapshot.id, tag=tag, now=clock())
-        with store.transaction():
-            store.add_project(project.id, name=project.name, folder=project.folder)
-            store.add_launch(tag, project=project.id, argv=sys.argv, created_at=made.now)
-            steps = _decide_again(made, store)
-            taken = store.suffixes()
+        made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock())
+        with lab.store.transaction():
+            lab.store.add_project(project.id, name=project.name, folder=project.folder)
+            lab.store.add_launch(tag, project=project.id, argv=sys.argv, created_at=made.now)
+            steps = _decide_again(made, lab.store)
+            taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
             plans = plan.place.backend.plan(made.jobs(steps, runs))
-            store.add(runs)
-        if isinstance(plan.place.backend, Staging):
-            for code in {run.code for run in runs}:
-                plan.place.backend.stage(code, project.bay / "snapshots" / code)
+            lab.store.add(runs)
+        stage(lab, plan.place.backend, runs)
         return deliver(plans, runs)
 
 
-def send(
-    plans: Sequence[Plan],
-    runs: Sequence[Run],
-    *,
-    backend: Backend,
-    store: RunStore,
-    clock: Callable[[], float],
-) -> list[Run]:
-    """Submit plans; each answer is stored as it comes."""
+def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
+    """Have the runs' code where the backend wants it."""
+    if isinstance(backend, Staging):
+        for code in {run.code for run in runs}:
+            backend.stage(code, lab.project.bay / "snapshots" / code)
+
+
+def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend) -> list[Run]:
+    """Submit plans whose runs are stored; each answer is stored as it comes."""
     by_id = {run.id: run for run in runs}
     for plan in plans:
         for answer in backend.submit(plan):
-            by_id[answer.run_id] = accepted(by_id[answer.run_id], answer, clock())
-            store.update([by_id[answer.run_id]])
+            by_id[answer.run_id] = _accepted(by_id[answer.run_id], answer, lab.clock())
+            lab.store.update([by_id[answer.run_id]])
     return list(by_id.values())
 
 
@@ -412,7 +432,7 @@ def labels_of(run: Run, project: Project) -> dict[str, str]:
     }
 
 
-def accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
+def _accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
     """The run after its target took or refused it."""
     if isinstance(answer, Refusal):
         refused = Status(
@@ -431,11 +451,11 @@ def render_resources(need: Resources) -> dict[str, str]:
     return {name: str(value) for name, value in given.items()}
 
 
-def _write_provenance(folder: Path, git: object | None) -> None:
+def _write_provenance(folder: Path, git: Git | None) -> None:
     """Where the code came from, beside the launch; readable without launchbay."""
     if git is None:
         return
-    record = asdict(git)  # type: ignore[call-overload]
+    record = asdict(git)
     for name in ("staged", "unstaged"):
         (folder / f"{name}.patch").write_text(record.pop(name), errors="surrogateescape")
     (folder / "git.json").write_text(json.dumps(record))

@@ -8,7 +8,6 @@ from launchbay.config.paths import state_folder
 from launchbay.engine.lab import Lab
 from launchbay.engine.project import read_project
 from launchbay.engine.settings import Settings, read_settings
-from launchbay.engine.targets import Targets
 from launchbay.runstore.store import RunStore, index_path
 
 
@@ -28,4 +27,4 @@ def open_lab(
     project = read_project(settings.folder)
     path = index_path(state_folder())
     store = RunStore(path if writing or path.exists() else None)
-    return Lab(project, store, Targets(project, settings.targets), settings=settings)
+    return Lab(project, store, settings=settings)

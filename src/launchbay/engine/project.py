@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +59,7 @@ def ensure_project(project: Project) -> Project:
         (project.bay / ".gitignore").write_text("*\n")
         with _locked(project.bay / "lock"):
             again = read_project(project.folder)
-            known = replace(project, id=again.id or secrets.token_hex(8))
+            known = replace(project, id=again.id or os.urandom(8).hex())
             draft = project.bay / f".project.{os.getpid()}"
             draft.write_text(json.dumps({"format": 1, "id": known.id, "folder": str(known.folder)}))
             draft.replace(project.bay / "project.json")

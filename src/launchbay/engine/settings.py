@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay.config.paths import find_experiment_file, user_config_path
 from launchbay.core.errors import BadRequest
-from launchbay.core.job import Argv, Script
-from launchbay.core.sweep import Experiment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from launchbay.config.schema import ExperimentFile, UserConfig
     from launchbay.core.job import Job, Resources
+    from launchbay.core.sweep import Experiment
     from launchbay.sync.snapshot import Listing
 
 
@@ -111,6 +110,8 @@ class Settings:
             if not resources:
                 return need
             from launchbay.config.build import with_resources  # noqa: PLC0415
+            from launchbay.core.job import Argv  # noqa: PLC0415
+            from launchbay.core.sweep import Experiment  # noqa: PLC0415
 
             bare = Experiment(name="", project="", command=Argv(()), resources=need)
             return with_resources(bare, resources).resources
@@ -119,6 +120,7 @@ class Settings:
 
     def _described(self, wish: Wish) -> Experiment:
         from launchbay.config import build  # noqa: PLC0415
+        from launchbay.core.job import Script  # noqa: PLC0415
 
         project = (self.file.project if self.file else None) or self.folder.name
         if wish.words or wish.script:

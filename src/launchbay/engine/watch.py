@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from launchbay.core.errors import TargetError
 from launchbay.core.run import Run, State, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from launchbay.core.backend import Backend
 
@@ -40,10 +39,9 @@ def look(
 
     Silence is reported, never interpreted: the last status of those runs stands.
     """
-    groups: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        if run.native_id and (not run.state.final or run.state is State.LOST):
-            groups.setdefault((run.target, *sorted(run.place.values())), []).append(run)
+    groups = by_place(
+        run for run in runs if run.native_id and (not run.state.final or run.state is State.LOST)
+    )
     seen: dict[str, Run] = {}
     silences: dict[str, str] = {}
 
@@ -57,13 +55,24 @@ def look(
         seen.update({run.id: judge(run, statuses[run.handle], now) for run in group})
 
     if len(groups) == 1:
-        ask(next(iter(groups.values())))
+        ask(groups[0])
     elif groups:
+        # Dear to load, and one place is the rule.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
         with ThreadPoolExecutor(max_workers=min(8, len(groups))) as pool:
-            list(pool.map(ask, groups.values()))
+            list(pool.map(ask, groups))
     now_runs = tuple(seen.get(run.id, run) for run in runs)
     news = tuple(new for old, new in zip(runs, now_runs, strict=True) if _is_news(old, new))
     return Look(runs=now_runs, news=news, silences=silences)
+
+
+def by_place(runs: Iterable[Run]) -> list[list[Run]]:
+    """The runs in groups that one backend can answer for."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.target, *sorted(run.place.values())), []).append(run)
+    return list(groups.values())
 
 
 def judge(run: Run, status: Status, now: float) -> Run:

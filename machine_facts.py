@@ -1,0 +1,83 @@
+"""What this machine has: processors, memory, GPUs, and who else uses them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from answers import answer
+
+LONGEST_ANSWER_S = 20
+
+
+def survey() -> None:
+    """Print what this machine has."""
+    answer(
+        cpus=usable_cpus(),
+        memory_mib=memory_mib(),
+        gpus=read_gpus(),
+        python=".".join(map(str, sys.version_info[:3])),
+        home=os.path.expanduser("~"),
+    )
+
+
+def usable_cpus() -> int:
+    """How many processors we may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_mib() -> int | None:
+    """How much memory there is, where the system says so."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    except (ValueError, OSError):
+        return None
+
+
+def read_gpus() -> list[tuple[str, str]]:
+    """Id and name of each GPU; exactly those of CUDA_VISIBLE_DEVICES in a batch allocation."""
+    rows = ask_nvidia("--query-gpu=", "index", "uuid", "name")
+    given = os.environ.get("CUDA_VISIBLE_DEVICES") if os.environ.get("SLURM_JOB_ID") else None
+    if given is None:
+        return [(index, name) for index, _, name in rows]
+    names = {key: name for index, uuid, name in rows for key in (index, uuid)}
+    return [(item, names.get(item, "")) for item in given.split(",") if item]
+
+
+def busy_gpus() -> set[str]:
+    """Index and UUID of the GPUs on which other people's processes run."""
+    index_of = {uuid: index for index, uuid in ask_nvidia("--query-gpu=", "index", "uuid")}
+    busy = set()
+    for uuid, pid in ask_nvidia("--query-compute-apps=", "gpu_uuid", "pid"):
+        try:
+            others = os.stat(f"/proc/{pid}").st_uid != os.getuid()
+        except OSError:
+            # Outside our view of processes, so not one of ours.
+            others = True
+        if others:
+            busy.update({uuid, index_of.get(uuid, uuid)})
+    return busy
+
+
+def ask_nvidia(query: str, *columns: str) -> list[list[str]]:
+    """The rows of a query; none where there is no GPU, no driver or no answer."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", query + ",".join(columns), "--format=csv,noheader"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            timeout=LONGEST_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    if done.returncode:
+        return []
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    rows = [[part.strip() for part in line.split(",", len(columns) - 1)] for line in lines]
+    # `No devices were found` is an answer too.
+    return [row for row in rows if len(row) == len(columns)]

@@ -1,0 +1,158 @@
+"""Runs once more: another attempt, and the index from run folders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from launchbay.core import rundir
+from launchbay.core.command import render
+from launchbay.core.errors import BadRequest
+from launchbay.core.job import Job, Resources, from_record
+from launchbay.core.naming import launch_tag
+from launchbay.core.run import Run, State, Status
+from launchbay.engine.launch import labels_of, next_attempt, render_resources, send, stage
+from launchbay.engine.project import owned_launch
+from launchbay.runstore.store import Query
+from launchbay.sync.snapshot import freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from launchbay.engine.lab import Lab
+    from launchbay.sync.snapshot import Listing
+
+
+def _as_it_was(need: Resources) -> Resources:
+    return need
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerun:
+    """How runs are to be run again."""
+
+    fresh: bool = False
+    target: str | None = None
+    resources: Callable[[Resources], Resources] = _as_it_was
+
+
+def rerun(
+    lab: Lab, runs: Sequence[Run], how: Rerun, *, listing: Listing | None = None
+) -> list[Run]:
+    """A further attempt of each run, with the code it had or, given a listing, today's.
+
+    Raises:
+        BadRequest: when one has not ended, or its folder is gone.
+    """
+    for run in runs:
+        if not run.state.final:
+            raise BadRequest(
+                f"`{run.id}` is {run.state}", hint=f"end it first: `bay cancel {run.suffix}`"
+            )
+    code = freeze(listing, lab.project.bay).id if listing else None
+    sent: list[Run] = []
+    for target in sorted({how.target or run.target for run in runs}):
+        group = [run for run in runs if (how.target or run.target) == target]
+        sent += _rerun_on(lab, target, group, how, code)
+    return sent
+
+
+def _rerun_on(
+    lab: Lab, target: str, runs: Sequence[Run], how: Rerun, code: str | None
+) -> list[Run]:
+    place, tag, now = lab.targets.open(target), launch_tag(), lab.clock()
+    again = [
+        replace(
+            next_attempt(run, code=code or run.code, tag=tag, now=now),
+            target=target,
+            place=place.where,
+        )
+        for run in runs
+    ]
+    jobs = [_next_job(lab, old, new, how) for old, new in zip(runs, again, strict=True)]
+    with owned_launch(lab.project, tag):
+        plans = place.backend.plan(jobs)
+        with lab.store.transaction():
+            lab.store.add(again)
+        stage(lab, place.backend, again)
+        return send(lab, plans, again, place.backend)
+
+
+def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
+    job = read_job(lab, old)
+    return replace(
+        job,
+        attempt=new.attempt,
+        snapshot=new.code,
+        fresh=how.fresh,
+        resources=how.resources(job.resources),
+        labels=labels_of(new, lab.project),
+    )
+
+
+def read_job(lab: Lab, run: Run) -> Job:
+    """What was asked for, from the run's own folder.
+
+    Raises:
+        BadRequest: when the folder is gone.
+    """
+    path = lab.folder(run) / rundir.JOB
+    try:
+        return from_record(json.loads(path.read_text(errors="surrogateescape")))
+    except (OSError, ValueError, KeyError) as err:
+        raise BadRequest(
+            f"`{run.id}` cannot be repeated: `{path}` is not readable",
+            hint="run its experiment again with `bay run`",
+        ) from err
+
+
+def rebuild(lab: Lab) -> int:
+    """Read every run folder of the project into the index; returns how many there are."""
+    project, store = lab.project, lab.store
+    known = {run.id for run in store.runs(Query(project=project.id))}
+    store.add_project(project.id, name=project.name, folder=project.folder)
+    folders = sorted(project.bay.glob("runs/*"))
+    number = 1
+    while found := [run for folder in folders if (run := _read_attempt(folder, number))]:
+        # One attempt after the other: the last one is what a run is now.
+        new = [run for run in found if run.id not in known]
+        store.add(new)
+        lab.refresh(new)
+        number += 1
+    return len(folders)
+
+
+def _read_attempt(folder: Path, number: int) -> Run | None:
+    """The run as it was at one attempt, from its own folder."""
+    path = rundir.attempt_folder(folder, number) / rundir.JOB
+    try:
+        return _run_from_record(json.loads(path.read_text(errors="surrogateescape")))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _run_from_record(record: dict[str, Any]) -> Run:
+    job = from_record(record)
+    labels = job.labels
+    return Run(
+        id=job.run_id,
+        name=job.name,
+        experiment=job.experiment,
+        project=labels["project"],
+        identity=labels["identity"],
+        target=str(record["target"]),
+        place={"kind": labels["kind"], "root": str(record["root"])},
+        native_id=record["native_id"],
+        attempt=job.attempt,
+        code=job.snapshot,
+        params=job.params,
+        command=render(job.command),
+        resources=render_resources(job.resources),
+        launch=labels["launch"],
+        note=labels["note"],
+        tags=tuple(json.loads(labels["tags"])),
+        status=Status(state=State.QUEUED),
+        created_at=float(labels["created_at"]),
+    )
