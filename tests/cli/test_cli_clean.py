@@ -25,19 +25,26 @@ if TYPE_CHECKING:
 WEEK_S = 7 * 24 * 3600.0
 
 
-@pytest.fixture
-def lab(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """A project with two runs under different code, eight days later; the first is forgotten."""
-    for text in ("first", "second"):
-        bay.write("a.txt", text)
-        bay("run", "-q", "--again", "true")
-    first = bay.json("ls")[0]["id"]
-    bay("rm", first, "--yes")
+def open_later(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The project's lab, eight days later."""
     for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, bay.environment[name])
     made = open_lab(bay.project)
     made.clock = lambda: time.time() + WEEK_S + 24 * 3600
     return made
+
+
+@pytest.fixture
+def lab(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A project with one run, and frozen code and a launch of none, eight days later."""
+    bay("run", "-q", "true")
+    for name in (
+        "snapshots/0123456789ab",
+        "trees/0123456789ab-01234567",
+        "launches/calm-otter-001",
+    ):
+        (bay.project / ".bay" / name).mkdir()
+    return open_later(bay, monkeypatch)
 
 
 def names(lab: Lab) -> dict[str, list[str]]:
@@ -48,17 +55,21 @@ def names(lab: Lab) -> dict[str, list[str]]:
     }
 
 
-def test_unreferenced_code_goes(lab: Lab) -> None:
-    """Code, tree and launch of the forgotten run go, and the other's working folder."""
+def test_unreferenced_code_goes(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code, tree and launch of a forgotten run go, and the working folder of another that ended."""
+    for text in ("first", "second"):
+        bay.write("a.txt", text)
+        bay("run", "-q", "true")
+    bay("rm", bay.json("ls")[0]["id"], "--yes")
+    lab = open_later(bay, monkeypatch)
     (run,) = lab.store.runs(Query())
     before = names(lab)
     waste = find_waste(lab, older_s=WEEK_S)
     remove_waste(lab, waste, older_s=WEEK_S)
-    after = names(lab)
 
     assert [one.kind for one in waste] == ["snapshots", "trees", "launches", "working folders"]
     assert (len(before["snapshots"]), len(before["trees"]), len(before["launches"])) == (2, 2, 2)
-    assert after == {
+    assert names(lab) == {
         "snapshots": [run.code],
         "trees": [name for name in before["trees"] if name.startswith(run.code)],
         "launches": [run.launch],
@@ -66,8 +77,14 @@ def test_unreferenced_code_goes(lab: Lab) -> None:
         "runs": [run.id],
         "tmp": [],
     }
-    assert not (lab.folder(run) / "work").exists()
-    assert (lab.folder(run) / "attempts" / "1" / "log-0.txt").exists()
+    assert sorted(path.name for path in lab.folder(run).iterdir()) == [
+        "attempts",
+        "command.sh",
+        "env.sh",
+        "job.json",
+        "out",
+        "params.json",
+    ]
 
 
 def test_young_things_stay(lab: Lab) -> None:
@@ -108,7 +125,7 @@ def test_origins(bay: Bay, lab: Lab) -> None:
 def test_while_something_is_launched(lab: Lab) -> None:
     """Nothing is removed while somebody may be about to use it."""
     with (
-        owned_launch(lab.project, "calm-otter-001"),
+        owned_launch(lab.project, "bold-heron-002"),
         pytest.raises(BadRequest, match="being launched"),
     ):
         find_waste(lab, older_s=WEEK_S)
@@ -127,7 +144,7 @@ def test_links_are_not_followed(lab: Lab, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").touch()
-    link = lab.project.bay / "snapshots" / "0123456789ab"
+    link = lab.project.bay / "snapshots" / "ba9876543210"
     link.symlink_to(outside)
     remove_waste(lab, find_waste(lab, older_s=WEEK_S), older_s=WEEK_S)
 

@@ -75,8 +75,8 @@ def test_nothing_is_written(bay: Bay) -> None:
 
 
 def test_unknown_command(bay: Bay) -> None:
-    """After a word that is no command nothing is offered, and nothing is said."""
-    assert complete(bay, "bay nothing ") == []
+    """After a word that is no command, commands are offered, and nothing is said."""
+    assert complete(bay, "bay nothing re") == ["results", "rerun"]
 
 
 def test_broken_configuration(bay: Bay) -> None:

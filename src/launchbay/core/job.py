@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -96,20 +96,17 @@ class Job:
 
 def to_record(job: Job) -> dict[str, Any]:
     """The job as plain data: what `job.json` holds on every target."""
-    record = asdict(job)
-    del record["command"]
+    # By hand: `asdict` copies deeply, and a sweep has many jobs.
+    record = dict(vars(job))
+    command = record.pop("command")
+    need = dict(vars(job.resources))
     limit = job.resources.time_limit
+    need["time_limit"] = limit.total_seconds() if limit else None
     return {
         **record,
-        "words": list(job.command.words) if isinstance(job.command, Argv) else [],
-        "script": job.command.text if isinstance(job.command, Script) else "",
-        "secrets": list(job.secrets),
-        "outputs": list(job.outputs),
-        "resources": {
-            **record["resources"],
-            "gpu_types": list(job.resources.gpu_types),
-            "time_limit": limit.total_seconds() if limit else None,
-        },
+        "words": command.words if isinstance(command, Argv) else (),
+        "script": command.text if isinstance(command, Script) else "",
+        "resources": need,
     }
 
 

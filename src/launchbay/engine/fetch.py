@@ -111,7 +111,11 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
             write_whole(source / MARK, f"{run.attempt}\n")
     copied = [size for size in sizes if size is not None]
     return Fetched(
-        run=run, folder=place, copied=len(copied), size=sum(copied), left_out=tuple(left_out)
+        run=run,
+        folder=place,
+        copied=len(copied),
+        size=sum(copied),
+        left_out=tuple(sorted(left_out)),
     )
 
 

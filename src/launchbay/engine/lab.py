@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SHORTEST_WAIT_S = 0.1
 LONGEST_WAIT_S = 1.0
+LOOKING_SHARE = 10
 SETTLE_S = 60.0
 
 
@@ -124,13 +125,16 @@ class Lab:
         """Look again and again until all have ended; the last look is the end."""
         wait_s = SHORTEST_WAIT_S
         while True:
+            began = self.clock()
             seen = self.refresh(runs)
             runs = seen.runs
+            took_s = self.clock() - began
             yield seen
             if all(run.state.final for run in runs):
                 return
             wait_s = SHORTEST_WAIT_S if seen.news else min(wait_s * 1.5, LONGEST_WAIT_S)
-            self._sleep(wait_s)
+            # Looking at thousands is work too: a small share of the machine is enough for it.
+            self._sleep(max(wait_s, LOOKING_SHARE * took_s))
 
     def cancel(self, runs: Sequence[Run]) -> None:
         """Ask for the end of runs; those that ended already are left alone."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from launchbay.engine.lab import Lab
     from launchbay.engine.targets import Place
 
+STORE_EVERY_S = 0.1
 How = Literal["skip", "new", "attempt", "resend", "replace"]
 
 
@@ -185,12 +186,21 @@ def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
 
 
 def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend) -> list[Run]:
-    """Submit plans whose runs are stored; each answer is stored as it comes."""
+    """Submit plans whose runs are stored; answers are stored as they come."""
     by_id = {run.id: run for run in runs}
     for plan in plans:
-        for answer in backend.submit(plan):
-            by_id[answer.run_id] = _accepted(by_id[answer.run_id], answer, lab.clock())
-            lab.store.update([by_id[answer.run_id]])
+        heard: list[Run] = []
+        stored_at = lab.clock()
+        try:
+            for answer in backend.submit(plan):
+                by_id[answer.run_id] = _accepted(by_id[answer.run_id], answer, lab.clock())
+                heard.append(by_id[answer.run_id])
+                # A transaction for each of a thousand that come at once would be the dearest part.
+                if lab.clock() - stored_at > STORE_EVERY_S:
+                    lab.store.update(heard)
+                    heard, stored_at = [], lab.clock()
+        finally:
+            lab.store.update(heard)
     return list(by_id.values())
 
 

@@ -48,6 +48,7 @@ MIGRATIONS = (
         seen_at REAL
     );
     CREATE INDEX runs_by_project ON runs (project, created_at);
+    CREATE INDEX runs_by_experiment ON runs (project, experiment, state, created_at);
     CREATE INDEX runs_by_identity ON runs (identity);
     CREATE INDEX runs_by_suffix ON runs (suffix);
     CREATE INDEX runs_unfinished ON runs (state)
