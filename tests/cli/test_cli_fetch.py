@@ -64,7 +64,7 @@ def test_newest_run(bay: Bay) -> None:
     assert said.err == (
         f"the newest run: {place.name}\n"
         f"{place.name[-5:]}: left out, links to elsewhere or no files: "
-        "outside, pipe, private …\n"
+        "outside, pipe, private\n"
         "6 files (26 B) of 1 run copied to\n"
     )
 

@@ -6,6 +6,7 @@ host, whatever the project or the target's name.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import os
@@ -76,7 +77,7 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
         host: Host,
         *,
         facts: Facts | None = None,
-        secret: Callable[[str], str] = lambda name: "",
+        secret: Callable[[str], str] = str,
     ) -> None:
         self.target = target
         self._options = options
@@ -114,7 +115,9 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
         path = rundir.attempt_folder(run, _attempt(handle)) / rundir.log_name(rank)
         offset = int(cursor or 0)
         data = self._host.read_bytes(path, offset=offset)
-        return LogChunk(text=data.decode(errors="replace"), cursor=str(offset + len(data)))
+        # A character that is half written stays for the next time.
+        text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
+        return LogChunk(text=text, cursor=str(offset + used))
 
     def stage(self, snapshot: str, tree: Path) -> None:
         place = self._options.root / "snapshots" / snapshot

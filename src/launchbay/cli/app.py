@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 INTERRUPTED = 130
+ALIASES = {"context": "target"}
 
 
 class LateGroup(click.Group):
@@ -28,6 +29,7 @@ class LateGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002, D102
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         return cast("click.Command", import_module(f"launchbay.cli.{cmd_name}").command)
@@ -36,7 +38,7 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and name not in ALIASES and not name.startswith("-"):
             raise click.UsageError(f"there is no command `{name}`; {suggest(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -51,9 +53,12 @@ class LateGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="bay")
+@click.option("--config", metavar="FILE", help="the user configuration to use, for this call")
 @click.pass_context
-def app(ctx: click.Context) -> None:
+def app(ctx: click.Context, /, config: str | None) -> None:
     """Describe experiments once, run them anywhere."""
+    if config:
+        os.environ["BAY_CONFIG"] = config
     if ctx.invoked_subcommand is None:
         overview()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -70,9 +71,7 @@ def follow_log(
     if lines is not None:
         chunk = lab.read_log(run, rank=rank)
         cursor = chunk.cursor
-        click.echo(
-            "".join(_last(filter(keep, chunk.text.splitlines(keepends=True)), lines)), nl=False
-        )
+        click.echo("".join(_last(filter(keep, _split(chunk.text)), lines)), nl=False)
     # Look first, then read: so the last lines are never missed.
     for seen in lab.follow([run]):
         (run,) = seen.runs
@@ -80,16 +79,26 @@ def follow_log(
             continue
         chunk = lab.read_log(run, rank=rank, cursor=cursor)
         cursor = chunk.cursor
+        if keep is _everything:
+            # Half a line may be a progress bar.
+            click.echo(chunk.text, nl=False)
+            continue
         *whole, rest = (rest + chunk.text).split("\n")
         click.echo("".join(f"{line}\n" for line in whole if keep(line)), nl=False)
     if rest and keep(rest):
-        click.echo(rest)
+        # A prompt must not stand behind it; a file gets what was printed.
+        click.echo(rest, nl=sys.stdout.isatty())
     return run
 
 
 def _lines(lab: Lab, run: Run, rank: int) -> list[str]:
-    text = read_all(lab, run, rank=rank)
-    return [f"{line}\n" for line in text.splitlines()]
+    return _split(read_all(lab, run, rank=rank))
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends; a progress bar's carriage returns end none."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + [rest] * bool(rest)
 
 
 def _last(lines: filter[str], number: int | None) -> list[str]:

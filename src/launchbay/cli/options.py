@@ -57,6 +57,7 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
         states: tuple[str, ...],
         only: tuple[str, ...],
         targets: tuple[str, ...],
+        tags: tuple[str, ...],
         since: str | None,
         project: str | None,
         everywhere: bool,  # noqa: FBT001
@@ -69,6 +70,7 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             states=parse_states(states),
             only=parse_only(only),
             targets=targets,
+            tags=tags,
             since=time.time() - parse_since(since) if since else None,
             project=_project(lab, project, everywhere=everywhere),
         )
@@ -82,6 +84,7 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--target", "targets", multiple=True, help="runs on it", shell_complete=complete_targets
         ),
+        click.option("--tag", "tags", multiple=True, help="runs with this tag or of this launch"),
         click.option("--since", metavar="T", help="runs made in the last 90m, 8h, 2d"),
         click.option("--project", metavar="P", help="runs of another project, by name or folder"),
         click.option("--everywhere", is_flag=True, help="runs of all projects"),

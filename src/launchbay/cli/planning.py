@@ -193,8 +193,8 @@ def parse_choice(flags: Mapping[str, Any], experiment: Experiment) -> Choice:
     for key, values in only.items():
         if key not in known:
             raise BadRequest(f"--only: there is no parameter `{key}`", hint=suggest(key, known))
-        axis = experiment.grid.axes.get(key)
-        for value in values if axis is not None else ():
+        axis = experiment.grid.axes.get(key, values)
+        for value in values:
             if value not in axis:
                 raise BadRequest(
                     f"--only: `{key}` is never `{value}`", hint=suggest(value, axis[:1000])

@@ -90,8 +90,9 @@ def _after(
         return 0
     if quiet:
         click.echo("\n".join(run.id for run in runs))
-    elif detach and not as_json:
-        say(f"{len(runs)} started; `bay watch` follows them, `bay ls` lists them")
+    elif not as_json:
+        then = "`bay watch` follows them, `bay ls` lists them" if detach else ""
+        say(f"launched as {runs[0].launch}" + (f"; {then}" if then else ""))
     code = 0
     if not detach:
         code = follow(lab, runs, fail_fast=fail_fast, silent=quiet or as_json)

@@ -92,10 +92,6 @@ def _headline(run: Run, lab: Lab) -> str:
 def _record(run: Run, lab: Lab) -> dict[str, Any]:
     folder = lab.folder(run)
     attempts = lab.store.attempts(run.id)
-    try:
-        env = dict(lab.read_job(run).env)
-    except BadRequest:
-        env = {}
     return {
         **run_record(run, lab),
         "command": run.command,
@@ -124,7 +120,7 @@ def _record(run: Run, lab: Lab) -> dict[str, Any]:
         ],
         "resources": dict(run.resources),
         "image": None,
-        "env": env,
+        "env": _read_environment(lab, run),
         "timeline": _timeline(run),
     }
 
@@ -136,6 +132,19 @@ def _timeline(run: Run) -> list[list[str]]:
         (str(run.state), run.status.ended_at),
     )
     return [[what, str(render_moment(at))] for what, at in moments if at is not None]
+
+
+def _read_environment(lab: Lab, run: Run) -> dict[str, str]:
+    """The variables that were recorded, and those that the file set."""
+    path = lab.project.launch_folder(run.launch) / "environment.json"
+    try:
+        recorded = dict(json.loads(path.read_text(errors="surrogateescape")))
+    except (OSError, ValueError):
+        recorded = {}
+    try:
+        return {**recorded, **lab.read_job(run).env}
+    except BadRequest:
+        return recorded
 
 
 def _read_git(lab: Lab, run: Run) -> dict[str, Any] | None:

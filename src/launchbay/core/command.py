@@ -125,7 +125,7 @@ def _parse_script(text: str) -> tuple[str | _Slot, ...]:
 # Shells disagree about quotes in these, so no quoting can be right.
 HOPELESS = {
     "backquote": ("in backquotes", "write `$(…)` instead"),
-    "brace": ("in `\"${…}\"`", "set a variable first: `x=<key>`"),
+    "brace": ('in `"${…}"`', "set a variable first: `x=<key>`"),
 }
 
 

@@ -173,11 +173,12 @@ def _walk(top: Path, bases: Sequence[Path]) -> Iterator[tuple[str, Path | None]]
     for folder, folders, files in os.walk(top):
         for name in (*files, *folders):
             path = Path(folder, name)
-            linked = path.is_symlink()
-            if path.is_dir() and not linked:
+            end = path.resolve()
+            # A folder is walked where it is, not where a link to it stands.
+            if path.is_dir() and end.is_relative_to(inside[0]):
                 continue
-            at_home = not linked or any(path.resolve().is_relative_to(base) for base in inside)
-            yield path.relative_to(top).as_posix(), path if at_home and path.is_file() else None
+            at_home = any(end.is_relative_to(base) for base in inside) and path.is_file()
+            yield path.relative_to(top).as_posix(), path if at_home else None
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -165,6 +167,7 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         _write_provenance(folder, read_git(project.folder))
+        _write_environment(folder)
         made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock())
         with lab.store.transaction():
             lab.store.add_project(project.id, name=project.name, folder=project.folder)
@@ -459,6 +462,23 @@ def render_resources(need: Resources) -> dict[str, str]:
     if need.nodes == 1:
         del given["nodes"]
     return {name: str(value) for name, value in given.items()}
+
+
+# What tells how a run was made, and nothing that could be a key.
+RECORDED = re.compile(
+    r"(PATH|LANG|LC_\w+|SHELL|VIRTUAL_ENV|CONDA_\w+|PYTHON\w+|CUDA_\w+|NVIDIA_\w+|NCCL_\w+"
+    r"|OMP_\w+|MKL_\w+|SLURM_\w+|LD_LIBRARY_PATH|TORCH_\w+|JAX_\w+|XLA_\w+|TF_\w+)"
+)
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def _write_environment(folder: Path) -> None:
+    chosen = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if RECORDED.fullmatch(name) and not SECRET.search(name)
+    }
+    (folder / "environment.json").write_text(json.dumps(chosen), errors="surrogateescape")
 
 
 def _write_provenance(folder: Path, git: Git | None) -> None:

@@ -25,6 +25,8 @@ class Selection:
     states: tuple[State, ...] = ()
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Words that runs were given, or the names of launches."""
     since: float | None = None
     project: str | None = None
     """A project's id; None is everywhere."""
@@ -33,7 +35,13 @@ class Selection:
     def given(self) -> bool:
         """Whether anything was said at all."""
         return bool(
-            self.ids or self.experiment or self.states or self.only or self.targets or self.since
+            self.ids
+            or self.experiment
+            or self.states
+            or self.only
+            or self.targets
+            or self.tags
+            or self.since
         )
 
 
@@ -53,12 +61,12 @@ def select(store: RunStore, selection: Selection) -> list[Run]:
         since=selection.since,
     )
     if not selection.ids:
-        return _only(store.runs(query), selection.only)
+        return _filtered(store.runs(query), selection)
     named = [run for word in selection.ids for run in _resolve(store, word, selection.project)]
     if not (selection.experiment or selection.states or selection.targets or selection.since):
-        return _only(list({run.id: run for run in named}.values()), selection.only)
+        return _filtered(list({run.id: run for run in named}.values()), selection)
     wanted = {run.id for run in named}
-    return _only([run for run in store.runs(query) if run.id in wanted], selection.only)
+    return _filtered([run for run in store.runs(query) if run.id in wanted], selection)
 
 
 def newest(store: RunStore, project: str | None) -> Run:
@@ -94,6 +102,13 @@ def _check_experiment(store: RunStore, name: str, project: str | None) -> None:
     known = {experiment for experiment, *_ in store.experiments(Query(project=project))}
     if name not in known:
         raise BadRequest(f"there is no experiment `{name}`", hint=suggest(name, known))
+
+
+def _filtered(runs: list[Run], selection: Selection) -> list[Run]:
+    tags = set(selection.tags)
+    if tags:
+        runs = [run for run in runs if tags & {*run.tags, run.launch}]
+    return _only(runs, selection.only)
 
 
 def _only(runs: list[Run], only: Mapping[str, Sequence[str]]) -> list[Run]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import filecmp
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from launchbay.sync.snapshot import Listing
 
 
@@ -20,16 +19,14 @@ def changed_paths(listing: Listing, tree: Path) -> list[str]:
         for folder, _, names in os.walk(tree)
         for name in names
     }
-    same = {
-        path for path in before & set(now) if _same(tree / path, now[path])
-    }
+    same = {path for path in before & set(now) if _same(tree / path, Path(now[path]))}
     return sorted((before | set(now)) - same)
 
 
-def _same(old: Path, source: str) -> bool:
-    if old.is_symlink() or os.path.islink(source):  # noqa: PTH114
-        return old.is_symlink() and os.path.islink(source) and os.readlink(old) == os.readlink(source)  # noqa: PTH114, PTH115
+def _same(old: Path, new: Path) -> bool:
+    if old.is_symlink() or new.is_symlink():
+        return old.is_symlink() and new.is_symlink() and old.readlink() == new.readlink()
     try:
-        return filecmp.cmp(old, source, shallow=False)
+        return filecmp.cmp(old, new, shallow=False)
     except OSError:
         return False

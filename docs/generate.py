@@ -1,0 +1,239 @@
+"""Writes the reference pages that come from the code: commands, files, backends.
+
+```text
+python docs/generate.py            write them
+python docs/generate.py --check    exit 1 when one is out of date
+```
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, get_type_hints
+
+import click
+
+from launchbay import backends
+from launchbay.cli.app import app
+from launchbay.cli.main import COMMANDS, GROUPS
+from launchbay.config.schema import ExperimentFile, Needs, Part, Target, UserConfig
+from launchbay.core.backend import CAPABILITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+REFERENCE = Path(__file__).parent / "reference"
+MARK = "<!-- Written by docs/generate.py; edit the code it comes from. -->\n"
+
+COMMANDS_PAGE = """
+# Commands
+
+`python -m launchbay` is the same program as `bay`. Data goes to standard output, words to standard
+error. Exit code 0: done; 1: it failed; 2: it was asked wrongly; 130: interrupted. Every command has
+`-h` and `--help`; `bay --version` tells the version.
+
+Where a command takes `[ID]…`, each is a run's id, any end of an id that no other run has, a run's
+name, or an experiment. Only runs of the project that you stand in are meant, unless `--project` or
+`--everywhere` says otherwise.
+"""
+
+FILE_PAGE = """
+# Files
+
+A key with nothing behind it counts as not given. Every value is text as typed: `1e-5`, `010` and
+`true` reach your program as you wrote them. An unknown key is an error that names file, line and
+the nearest key.
+
+Where several places say something, the first of these wins: a flag, the project's entry of the
+target, the top of the experiment file, your own entry of the target.
+
+## The experiment file
+
+`bay.yaml`, `launch.yaml` or `config/launch.yaml`, looked for from the folder you stand in upwards
+to the git root; or the file that you name.
+
+{experiment}
+
+## Resources
+
+Keys of the experiment file and of a target, and flags of the same name. On a machine with GPUs a
+run that does not say gets one.
+
+{needs}
+
+## A target
+
+An entry under `targets:`, by its name. `local`, this computer, is always one. Today a target is of
+the kind `machine` and has no `host`.
+
+{target}
+
+## Your configuration
+
+The file that `$BAY_CONFIG` names, else `launchbay/config.yaml` in `$XDG_CONFIG_HOME`, which is
+`~/.config` unless you set it (on macOS: in `~/Library/Application Support`). `bay config` and
+`bay target` change it; it need not exist.
+
+{user}
+"""
+
+BACKENDS_PAGE = """
+# Backends
+
+Every kind of target can plan, submit, poll, cancel and read a log. What else a kind can do is a
+type on its class line, and the table is computed from those.
+
+{table}
+
+What the words mean:
+
+{abilities}
+
+What each kind drives:
+
+{kinds}
+"""
+
+
+def main() -> int:
+    """Write every page, or with `--check` name those that are out of date."""
+    checking = sys.argv[1:] == ["--check"]
+    stale = [name for name, render in PAGES.items() if _is_stale(name, render())]
+    for name in stale:
+        if checking:
+            print(f"docs/reference/{name} is out of date; `python docs/generate.py` writes it")
+        else:
+            (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"wrote docs/reference/{name}")
+    return int(checking and bool(stale))
+
+
+def _is_stale(name: str, text: str) -> bool:
+    path = REFERENCE / name
+    return not path.exists() or path.read_text(encoding="utf-8") != text
+
+
+def render_commands() -> str:
+    """Every command with every option, in the order of `bay help --all`."""
+    lines = [MARK + COMMANDS_PAGE.rstrip()]
+    context = click.Context(app, info_name="bay")
+    for group in (*GROUPS, ""):
+        for name in (name for name, (where, _) in COMMANDS.items() if where == group):
+            command = app.get_command(context, name)
+            lines += _render_command(command, context, name, depth=2) if command else []
+    return "\n".join(lines) + "\n"
+
+
+def _render_command(
+    command: click.Command, parent: click.Context, name: str, *, depth: int
+) -> Iterator[str]:
+    context = click.Context(command, parent=parent, info_name=name)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield from ("", f"{'#' * depth} {context.command_path}", "", "```text", usage, "```")
+    for paragraph in cleandoc(command.help or "").split("\n\n"):
+        yield from ("", *_render_paragraph(paragraph.split("\n")))
+    if rows := [_row(one) for one in command.params if isinstance(one, click.Option)]:
+        yield from ("", _table(("option", "what it does"), rows))
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            inner = command.get_command(context, word)
+            yield from _render_command(inner, context, word, depth=depth + 1) if inner else ()
+
+
+def _render_paragraph(lines: Sequence[str]) -> list[str]:
+    # click's mark for a paragraph that keeps its lines, and the same in a raw docstring.
+    if lines[0] in {"\b", r"\b"}:
+        return ["```text", *lines[1:], "```"]
+    return [_prose(" ".join(lines))]
+
+
+def _row(option: click.Option) -> tuple[str, str]:
+    spellings = ", ".join(f"`{spelling}`" for spelling in (*option.opts, *option.secondary_opts))
+    value = "" if option.is_flag else f" `{_metavar(option)}`"
+    default = f" Default: `{option.default}`." if option.show_default else ""
+    several = " May be given several times." if option.multiple else ""
+    return spellings + value, f"{_prose(option.help or '').rstrip('.')}.{default}{several}"
+
+
+def _metavar(option: click.Option) -> str:
+    if option.metavar:
+        return option.metavar
+    match option.type:
+        case click.Choice():
+            return "{" + ",".join(map(str, option.type.choices)) + "}"
+        case click.IntRange() | click.types.IntParamType():
+            return "N"
+        case click.Path():
+            return "PATH"
+    return "TEXT"
+
+
+def render_file() -> str:
+    """Every key of the experiment file, of a target and of the user's configuration."""
+    return MARK + FILE_PAGE.format(
+        experiment=_keys(ExperimentFile, ExperimentFile.model_fields.keys() - Needs.model_fields),
+        needs=_keys(Needs, set(Needs.model_fields)),
+        target=_keys(Target, Target.model_fields.keys() - Needs.model_fields),
+        user=_keys(UserConfig, set(UserConfig.model_fields)),
+    )
+
+
+def _keys(model: type[Part], wanted: set[str]) -> str:
+    rows = []
+    for name, field in model.model_fields.items():
+        spellings = [key for key, filled in model.spellings().items() if filled == name]
+        required = " Required." if field.is_required() else ""
+        keys = ", ".join(f"`{key}`" for key in spellings)
+        if name in wanted:
+            rows.append((keys, _prose(f"{field.description}{required}")))
+    return _table(("key", "what it says"), rows)
+
+
+def render_backends() -> str:
+    """The kinds of targets, and what each can do beyond the five verbs."""
+    found = {kind: get_type_hints(backends.load(kind))["return"] for kind in backends.kinds()}
+    rows = [
+        (
+            f"`{kind}`",
+            *("yes" if issubclass(backend, one) else "–" for one in CAPABILITIES.values()),
+        )
+        for kind, backend in found.items()
+    ]
+    named = {f"`{kind}`": backend for kind, backend in found.items()}
+    return MARK + BACKENDS_PAGE.format(
+        table=_table(("kind", *CAPABILITIES), rows),
+        abilities=_table(("ability", "a backend that has it"), _first_lines(CAPABILITIES)),
+        kinds=_table(("kind", "drives"), _first_lines(named)),
+    )
+
+
+def _first_lines(documented: Mapping[str, type]) -> list[tuple[str, str]]:
+    return [
+        (name, _prose((one.__doc__ or "").strip().split("\n")[0]))
+        for name, one in documented.items()
+    ]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _prose(text: str) -> str:
+    """The text as a sentence of Markdown; what would be HTML is escaped outside of backquotes."""
+    parts = text.split("`")
+    parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+    joined = "`".join(parts).replace("|", "&#124;")
+    return joined[:1].upper() + joined[1:]
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": render_commands,
+    "file.md": render_file,
+    "backends.md": render_backends,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
