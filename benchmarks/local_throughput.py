@@ -46,7 +46,9 @@ def main() -> int:
     best, peer = min(ours), min(theirs)
     rate, slow = RUNS / best, PEER_RUNS / submitit
     print(f"bay run        {best:6.2f} s  {rate:6.0f} runs a second  (all rounds: {rounds(ours)})")
-    print(f"GNU parallel   {peer:6.2f} s  {RUNS / peer:6.0f} a second  (all rounds: {rounds(theirs)})")
+    print(
+        f"GNU parallel   {peer:6.2f} s  {RUNS / peer:6.0f} a second  (all rounds: {rounds(theirs)})"
+    )
     print(f"submitit       {submitit:6.2f} s  {slow:6.1f} a second, of {PEER_RUNS}")
     claims = {
         f"at most 1.3 × GNU parallel ({best / peer:.2f})": best <= 1.3 * peer,
@@ -65,7 +67,9 @@ def rounds(times: list[float]) -> str:
 def time_bay(folder: Path) -> float:
     """Seconds from `bay run` to its end; every run is checked."""
     folder.mkdir()
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("BAY_", "PYTHON"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("BAY_", "PYTHON"))
+    }
     environment = {**kept, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
     project = folder / "project"
     project.mkdir()
@@ -89,7 +93,11 @@ def time_parallel(folder: Path) -> float:
     numbers = [str(number) for number in range(RUNS)]
     began = time.perf_counter()
     subprocess.run(
-        [*words, *numbers], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+        [*words, *numbers],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
     )
     return time.perf_counter() - began
 

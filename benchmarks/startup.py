@@ -60,7 +60,15 @@ def install(folder: Path, packages: list[str]) -> Path:
     """A fresh environment with compiled bytecode; returns its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
-    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--compile"]
+    pip = [
+        str(python),
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+        "--compile",
+    ]
     subprocess.run([*pip, *packages], check=True)
     return python
 
@@ -98,7 +106,9 @@ def make_home(folder: Path) -> dict[str, str]:
         for number in range(RUNS)
     )
     store.close()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BAY_", "PYTHON"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("BAY_", "PYTHON"))
+    }
     return {**kept, "HOME": str(folder), "BAY_HOME": str(folder / "state")}
 
 

@@ -31,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write golden files anew")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test says in a sentence what behaviour it shows."""
+    for item in items:
+        function = getattr(item, "function", None)
+        assert function is None or function.__doc__, f"{item.nodeid} has no docstring"
+
+
 def require_program(name: str) -> str:
     """The program's path; without it the test is skipped, or fails where real ones are required."""
     path = shutil.which(name)
@@ -131,7 +138,8 @@ class Bay:
 
     def json(self, *words: str) -> Any:
         """What a reading command prints with `--json`."""
-        return json.loads(self(*words, "--json").out)
+        verbs = 2 if words[0] in {"target", "config"} else 1
+        return json.loads(self(*words[:verbs], "--json", *words[verbs:]).out)
 
     def write(self, name: str, text: str) -> Path:
         """A file of the project."""
@@ -153,7 +161,8 @@ class Bay:
             capture_output=True,
             text=True,
             check=True,
-            **self.account,
+            user=self.account.get("user"),
+            group=self.account.get("group"),
         )
         return done.stdout
 

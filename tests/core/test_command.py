@@ -34,7 +34,9 @@ def printed(shell: str, script: str) -> str:
         "# it's a comment with <v>\nprintf %s <v>",
     ],
 )
-@pytest.mark.parametrize("value", ["a b", "it's", '"', "$HOME", "$(id)", "`id`", "\\", "*", "-x", "ü;|&"])
+@pytest.mark.parametrize(
+    "value", ["a b", "it's", '"', "$HOME", "$(id)", "`id`", "\\", "*", "-x", "ü;|&"]
+)
 def test_value_is_quoted_for_where_it_stands(shell: str, written: str, value: str) -> None:
     """Bare, in either kind of quotes and nested, the program sees the value itself."""
     script = fill(Script(written), {"v": value})

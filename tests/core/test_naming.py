@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from launchbay.core.naming import launch_tag, run_id, run_name
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-PARAMS = st.dictionaries(st.from_regex(r"[A-Za-z_][\w.-]{0,9}", fullmatch=True), st.text(max_size=30))
+PARAMS = st.dictionaries(
+    st.from_regex(r"[A-Za-z_][\w.-]{0,9}", fullmatch=True), st.text(max_size=30)
+)
 
 
 def test_name_reads_like_its_parameters() -> None:
@@ -36,7 +38,9 @@ def test_names_are_valid_and_short(params: dict[str, str]) -> None:
 
 
 @given(PARAMS, PARAMS)
-def test_different_parameters_have_different_names(one: dict[str, str], two: dict[str, str]) -> None:
+def test_different_parameters_have_different_names(
+    one: dict[str, str], two: dict[str, str]
+) -> None:
     """What differs in parameters differs in name, unless keys alone look alike."""
     same_keys = sorted(one) == sorted(two)
 

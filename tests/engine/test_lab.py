@@ -247,10 +247,10 @@ def test_preview_is_what_would_be_sent(bench: Bench) -> None:
     """The document leaves only the random end of each id open, and nothing is stored."""
     documents = preview(bench.draft())
 
-    assert documents == [
-        "demo-seed-0-????? 1 true --seed 0\n"
-        "demo-seed-1-????? 1 true --seed 1\n"
-        "demo-seed-2-????? 1 true --seed 2\n"
+    assert "".join(documents).splitlines() == [
+        "demo-seed-0-????? 1 true --seed 0",
+        "demo-seed-1-????? 1 true --seed 1",
+        "demo-seed-2-????? 1 true --seed 2",
     ]
     assert bench.stored() == []
     assert not bench.lab.project.bay.exists()

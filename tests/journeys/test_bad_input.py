@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.conftest import Bay
 
 if TYPE_CHECKING:
@@ -53,12 +52,30 @@ def error(bay: Bay, *words: str) -> list[str]:
                 "error: --time: `soon` is no span of time; write `90m`, `8h`, `2d` or `HH:MM:SS`",
             ],
         ),
-        (["rnu"], ["error: there is no command `rnu`; did you mean `run`?", "hint: `bay --help` explains"]),
-        (["show", "zzz"], ["error: no run or experiment is called `zzz`", "hint: `bay ls --all` shows what there is"]),
+        (
+            ["rnu"],
+            [
+                "error: there is no command `rnu`; did you mean `run`?",
+                "hint: `bay --help` explains",
+            ],
+        ),
+        (
+            ["show", "zzz"],
+            [
+                "error: no run or experiment is called `zzz`",
+                "hint: `bay ls --all` shows what there is",
+            ],
+        ),
         (["cancel"], ["error: which runs?", "hint: name an id, an experiment or `--state failed`"]),
         (["ls", "--state", "done"], ["error: there is no state `done`", None]),
-        (["run", "lr=1", "lr=2", "true"], ["error: `lr` is given twice", "hint: lr=a,b for two values"]),
-        (["run", "bay.yaml", "true"], ["error: a file and a command, `true`", "hint: give one of the two"]),
+        (
+            ["run", "lr=1", "lr=2", "true"],
+            ["error: `lr` is given twice", "hint: lr=a,b for two values"],
+        ),
+        (
+            ["run", "bay.yaml", "true"],
+            ["error: a file and a command, `true`", "hint: give one of the two"],
+        ),
     ],
 )
 def test_wrong_words(bay: Bay, words: list[str], lines: list[str | None]) -> None:
@@ -95,7 +112,9 @@ def test_unwritable_project(ordinary: Bay) -> None:
     said = ordinary("run", "true", code=1)
     ordinary.project.chmod(0o755)
 
-    assert said.err.splitlines()[-3].endswith(f"error: `{ordinary.project}/.bay` cannot be written: Permission denied")
+    assert said.err.splitlines()[-3].endswith(
+        f"error: `{ordinary.project}/.bay` cannot be written: Permission denied"
+    )
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.conftest import Bay
 
 if TYPE_CHECKING:
@@ -83,7 +82,12 @@ def _check_never_over_given(seen: list[tuple[list[str], float, float, float]]) -
 def _most_busy(seen: list[tuple[list[str], float, float, float]]) -> int:
     moments = sorted({moment for _, _, began, ended in seen for moment in (began, ended)})
     busy = [
-        {device for ids, _, began, ended in seen if began <= early and ended >= late for device in ids}
+        {
+            device
+            for ids, _, began, ended in seen
+            if began <= early and ended >= late
+            for device in ids
+        }
         for early, late in pairwise(moments)
     ]
     return max(map(len, busy))
@@ -112,4 +116,7 @@ def test_type_of_gpu_is_checked(gpus: Bay) -> None:
     gpus("run", "-q", "--gpu-type", "a100", "true")
     said = gpus("run", "--gpu-type", "h100", "--gpus", "1", "true", code=2)
 
-    assert said.err.splitlines()[0] == "error: `local` has 0 GPUs of type h100; `project-?????` wants 1"
+    assert (
+        said.err.splitlines()[0]
+        == "error: `local` has 0 GPUs of type h100; `project-?????` wants 1"
+    )

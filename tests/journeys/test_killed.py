@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.conftest import STRESS, Bay, eventually
 
 from launchbay.core.run import State
 from launchbay.engine.again import Rerun
 from launchbay.engine.open import open_lab
 from launchbay.runstore.store import Query
 from launchbay.testing.fakes import Clock
-from tests.conftest import STRESS, Bay, eventually
 
 ROUNDS = 200 if STRESS else 20
 RUNS = 20
@@ -48,7 +48,9 @@ def started(bay: Bay, run_id: str) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_killed_at_any_instant_and_applied_again(bay: Bay, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_at_any_instant_and_applied_again(
+    bay: Bay, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`bay run` gets SIGKILL at a random instant, then is typed again: each run exactly once."""
     seed = int(os.environ.get("BAY_SEED", random.SystemRandom().randrange(10**6)))
     chance = random.Random(seed)
@@ -169,7 +171,9 @@ def test_hangup_of_the_terminal_leaves_the_sweep(bay: Bay) -> None:
 def test_two_terminals_apply_the_same_file(bay: Bay) -> None:
     """Both type `bay run` at once; every run happens once."""
     marks = bay.home / "marks"
-    bay.write("bay.yaml", f"command: |\n  echo <seed> >>{marks}\nparams:\n  seed: 0..9\nparallel: 4\n")
+    bay.write(
+        "bay.yaml", f"command: |\n  echo <seed> >>{marks}\nparams:\n  seed: 0..9\nparallel: 4\n"
+    )
     both = [bay.start("run") for _ in range(4)]
     codes = [process.wait() for process in both]
     for process in both:
@@ -182,7 +186,21 @@ def test_two_terminals_apply_the_same_file(bay: Bay) -> None:
 
 def test_index_that_was_deleted_is_rebuilt(bay: Bay) -> None:
     """Deleting the index loses nothing: run folders hold everything, attempts too."""
-    bay("run", "-q", "seed=0..2", "--note", "a note", "--tag", "t", "--", "sh", "-c", "exit $0", "<seed>", code=1)
+    bay(
+        "run",
+        "-q",
+        "seed=0..2",
+        "--note",
+        "a note",
+        "--tag",
+        "t",
+        "--",
+        "sh",
+        "-c",
+        "exit $0",
+        "<seed>",
+        code=1,
+    )
     bay("rerun", "--failed", "--yes", "-q", code=1)
     before = bay.json("ls", "--all")
     shown = bay.json("show", before[1]["id"])["attempts"]
@@ -210,5 +228,3 @@ def _lines(path: Path) -> list[str]:
 def _tree(folder: Path) -> list[tuple[str, int, int]]:
     paths = sorted(folder.rglob("*"))
     return [(str(path), path.lstat().st_mtime_ns, path.lstat().st_size) for path in paths]
-
-

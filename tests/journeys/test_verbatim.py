@@ -8,12 +8,12 @@ import string
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import STRESS, Bay, eventually
 
 from launchbay.backends.machine import MachineBackend, MachineOptions
 from launchbay.core.job import Argv, Job
 from launchbay.core.run import Handle
 from launchbay.hosts.local import LocalHost
-from tests.conftest import STRESS, Bay, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Refusal
 
 COUNT = 10_000 if STRESS else 1_000
-PIECES = [*string.printable, "\\n", "$(id)", "`id`", "${HOME}", "ü", "日本", "🚀", "\u200b", "--", "<v>", "{{", "'\"'"]
+PIECES = [
+    *string.printable,
+    "\\n",
+    "$(id)",
+    "`id`",
+    "${HOME}",
+    "ü",
+    "日本",
+    "🚀",
+    "\u200b",
+    "--",
+    "<v>",
+    "{{",
+    "'\"'",
+]
 RECORDER = """#!/bin/sh
 # Its arguments, each ended by a NUL, in its own outputs.
 for word; do printf '%s\\0' "$word"; done >"$BAY_OUT/words"
@@ -49,9 +63,7 @@ def received(run: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_argument_vectors_arrive(
-    bay: Bay, recorder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_argument_vectors_arrive(bay: Bay, recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generated argument vectors, through plan, queue and run.sh to the program."""
     chance = random.Random(1)
     sent = {
@@ -141,4 +153,3 @@ def test_numbers_are_kept_as_written(bay: Bay) -> None:
     plan = bay.json("plan")
 
     assert [row["command"] for row in plan] == [f"echo {value}" for value in values]
-

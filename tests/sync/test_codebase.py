@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from playground import git, linked, listed, make_repository, settle, write
+from tests.sync.playground import git, linked, listed, make_repository, settle, write
 
 from launchbay.core.errors import ConfigError
 from launchbay.sync.codebase import NEVER

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playground import git, make_repository, settle, write
+from tests.sync.playground import git, make_repository, settle, write
 
 from launchbay.sync.provenance import Git, read_git
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playground import git, make_repository, settle, write
+from tests.sync.playground import git, make_repository, settle, write
 
 from launchbay.core.errors import ConfigError, StoreError
 from launchbay.sync.snapshot import CACHE, _link, freeze, remove_objects, scan

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import end_queue
 
 from launchbay.backends.machine import MachineBackend, MachineOptions
 from launchbay.hosts.local import LocalHost
 from launchbay.testing.contract import BackendContract, HostContract
 from launchbay.testing.fakes import MemoryBackend
-from tests.conftest import end_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,6 +18,8 @@ from launchbay.core.nearest import suggest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 INTERRUPTED = 130
 ALIASES = {"context": "target"}
 
@@ -38,9 +40,17 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and name not in ALIASES and not name.startswith("-"):
+        known = name in COMMANDS or name in ALIASES
+        if not known and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"there is no command `{name}`; {suggest(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
+        # click's own would load every command.
+        from launchbay.cli.completion import complete_commands  # noqa: PLC0415
+
+        flags = click.Command.shell_complete(self, ctx, incomplete)
+        return [*complete_commands(incomplete), *flags]
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002, D102
         return render_help(everything=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from launchbay.core.errors import BadRequest
+from launchbay.core.errors import BadRequest, BayError
 from launchbay.core.nearest import suggest
 from launchbay.core.run import State
 from launchbay.engine.open import open_lab
@@ -36,15 +37,21 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """Suffixes and experiments that begin so, of the project that one stands in."""
     from launchbay.runstore.store import Query  # noqa: PLC0415
 
-    lab = open_lab()
-    runs = lab.store.runs(Query(project=lab.project.id, last=200))
-    words = [*(run.suffix for run in runs), *dict.fromkeys(run.experiment for run in runs)]
+    words: list[str] = []
+    # An error would be printed into the line that is being typed.
+    with suppress(BayError):
+        lab = open_lab(writing=False)
+        runs = lab.store.runs(Query(project=lab.project.id, last=200))
+        words = [*(run.suffix for run in runs), *dict.fromkeys(run.experiment for run in runs)]
     return [word for word in words if word.startswith(incomplete)]
 
 
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Targets that begin so."""
-    return [name for name in open_lab().targets.names() if name.startswith(incomplete)]
+    names: list[str] = []
+    with suppress(BayError):
+        names = open_lab(writing=False).targets.names()
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -164,6 +164,8 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     if replaced:
         lab.settle(replaced)
     snapshot = freeze(plan.listing, project.bay)
+    # `bay clean` leaves alone what is young.
+    os.utime(snapshot.tree)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         _write_provenance(folder, read_git(project.folder))
