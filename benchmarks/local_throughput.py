@@ -1,8 +1,8 @@
 """Short runs on this machine, beside GNU parallel and submitit's local executor.
 
-1,000 no-op runs, two at a time, from the typed command to the last record. Bounds: at most 1.3 times
-the time of `parallel --joblog --results` in the same minute, and at least ten times as many a second as
-submitit's local executor (which is given 20).
+1,000 no-op runs, two at a time, from the typed command to the last record. Bounds: at most 1.3
+times the time of `parallel --joblog --results` in the same minute, and at least ten times as many
+a second as submitit's local executor (which is given 20).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How long `bay` takes to start, beside the bare interpreter and torchx.
 
-Bounds: `bay --help` at most 5 times, `bay ls --no-refresh` of 10,000 stored runs at most 9 times the
-bare interpreter of the same environment; both faster than `torchx --help`. Base install: at most 20
-distributions and 60 MB. Everything is installed with compiled bytecode, or the figures mean nothing.
+Bounds: `bay --help` at most 5 times, `bay ls --no-refresh` of 10,000 stored runs at most 9 times
+the bare interpreter of the same environment; both faster than `torchx --help`. Base install: at
+most 20 distributions and 60 MB. All is installed with compiled bytecode, or the figures mean
+nothing.
 """
 
 from __future__ import annotations

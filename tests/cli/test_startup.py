@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from tests.conftest import Bay
 
 from launchbay.cli.main import COMMANDS, GROUPS, render_help
+
+if TYPE_CHECKING:
+    from tests.conftest import Bay
 
 PROGRAM = """
 import runpy, sys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +18,9 @@ from launchbay.engine.settings import Settings
 from launchbay.engine.targets import Targets
 from launchbay.runstore.store import Query, RunStore
 from launchbay.testing.fakes import Clock, MemoryBackend
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass

@@ -45,7 +45,7 @@ def printed(bay: Bay, run_id: str) -> str:
 
 
 def test_edited_code_does_not_reach_a_waiting_run(ordinary: Bay) -> None:
-    """The run prints the old value, so does a rerun, which says so; the latest code is asked for."""
+    """The run prints the old value, so does a rerun, which says so; the latest is asked for."""
     go = ordinary.home / "go"
     ordinary.write("main.py", WAITS)
     ordinary.write("constant.py", "VALUE = 'old'\n")

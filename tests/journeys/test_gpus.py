@@ -23,7 +23,8 @@ import json, os, sys, time
 began = time.time()
 time.sleep(0.15)
 with open(sys.argv[1], "a") as file:
-    file.write(json.dumps([os.environ["CUDA_VISIBLE_DEVICES"], float(sys.argv[2]), began, time.time()]) + "\\n")
+    ids, need = os.environ["CUDA_VISIBLE_DEVICES"], float(sys.argv[2])
+    file.write(json.dumps([ids, need, began, time.time()]) + "\\n")
 """
 
 
@@ -104,7 +105,7 @@ def test_more_gpus_than_there_are_is_refused_at_plan_time(gpus: Bay) -> None:
 
 
 def test_one_gpu_unless_asked_and_none_on_request(gpus: Bay) -> None:
-    """On a machine with GPUs a run has one; `--gpus 0` hides them; the shell's choice is not sent."""
+    """On a machine with GPUs a run has one; `--gpus 0` hides them; the shell's are not sent."""
     show = 'echo "[$CUDA_VISIBLE_DEVICES]"'
 
     assert gpus("run", "--", "sh", "-c", show).out == "[0]\n"

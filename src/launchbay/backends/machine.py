@@ -191,8 +191,9 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
         devices = self._devices(need)
         if need.gpus and need.gpus > len(devices):
             kind = f" of type {' or '.join(need.gpu_types)}" if need.gpu_types else ""
+            there = f"{len(devices)} GPUs{kind}"
             raise Unsupported(
-                f"`{self.target}` has {len(devices)} GPUs{kind}; `{job.run_id}` wants {need.gpus:g}",
+                f"`{self.target}` has {there}; `{job.run_id}` wants {need.gpus:g}",
                 hint=f"ask for at most {len(devices)} with `--gpus`",
             )
         for word, wanted, have in (
