@@ -33,11 +33,15 @@ COMMANDS_PAGE = """
 
 `python -m launchbay` is the same program as `bay`. Data goes to standard output, words to standard
 error. Exit code 0: done; 1: it failed; 2: it was asked wrongly; 130: interrupted. Every command has
-`-h` and `--help`; `bay --version` tells the version.
+`-h` and `--help`.
 
 Where a command takes `[ID]…`, each is a run's id, any end of an id that no other run has, a run's
 name, or an experiment. Only runs of the project that you stand in are meant, unless `--project` or
 `--everywhere` says otherwise.
+
+Before the command may stand:
+
+{options}
 """
 
 FILE_PAGE = """
@@ -118,7 +122,8 @@ def _is_stale(name: str, text: str) -> bool:
 
 def render_commands() -> str:
     """Every command with every option, in the order of `bay help --all`."""
-    lines = [MARK + COMMANDS_PAGE.rstrip()]
+    options = _table(("option", "what it does"), _rows(app))
+    lines = [MARK + COMMANDS_PAGE.format(options=options).rstrip()]
     context = click.Context(app, info_name="bay")
     for group in (*GROUPS, ""):
         for name in (name for name, (where, _) in COMMANDS.items() if where == group):
@@ -135,7 +140,7 @@ def _render_command(
     yield from ("", f"{'#' * depth} {context.command_path}", "", "```text", usage, "```")
     for paragraph in cleandoc(command.help or "").split("\n\n"):
         yield from ("", *_render_paragraph(paragraph.split("\n")))
-    if rows := [_row(one) for one in command.params if isinstance(one, click.Option)]:
+    if rows := _rows(command):
         yield from ("", _table(("option", "what it does"), rows))
     if isinstance(command, click.Group):
         for word in command.list_commands(context):
@@ -148,6 +153,10 @@ def _render_paragraph(lines: Sequence[str]) -> list[str]:
     if lines[0] in {"\b", r"\b"}:
         return ["```text", *lines[1:], "```"]
     return [_prose(" ".join(lines))]
+
+
+def _rows(command: click.Command) -> list[tuple[str, str]]:
+    return [_row(option) for option in command.params if isinstance(option, click.Option)]
 
 
 def _row(option: click.Option) -> tuple[str, str]:

@@ -4,9 +4,9 @@ set -eu
 folder=${BAY_DEMO:-${TMPDIR:-/tmp}/launchbay-demo-$(id -u)}
 mkdir -p "$folder"
 cd "$folder"
-say() { printf '\n$ %s\n' "$*"; "$@"; }
+bay() { printf '\n$ bay %s\n' "$*"; "$BAY" "$@"; }
 
-[ -f bay.yaml ] || "$BAY" init
-say "$BAY" run
-say "$BAY" results --sort -acc --over seed
+[ -f bay.yaml ] || bay init
+bay run
+bay results --sort -acc --over seed
 printf '\nThe demo lives in %s; `make demo` again submits nothing, and says why.\n' "$folder"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from launchbay.engine.select import Selection
 
 
+SHORT_S = 10.0
+
+
 @click.command("results")
 @selection_options
 @click.option("--sort", metavar="[-]KEY", help="by this column; - for the largest first")
@@ -114,7 +117,7 @@ def _render(name: str, cell: Cell) -> str:
     if cell is None:
         return "–"
     if name == "time" and isinstance(cell, float):
-        return render_span(cell)
+        return render_span(cell) if cell >= SHORT_S else f"{cell:.1f}s"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
