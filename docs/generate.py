@@ -36,8 +36,8 @@ error. Exit code 0: done; 1: it failed; 2: it was asked wrongly; 130: interrupte
 `-h` and `--help`.
 
 Where a command takes `[ID]…`, each is a run's id, any end of an id that no other run has, a run's
-name, or an experiment. Only runs of the project that you stand in are meant, unless `--project` or
-`--everywhere` says otherwise.
+name, or an experiment, in this order; `-e` says that an experiment is meant. All are of the project
+that you stand in, unless `--project` or `--everywhere` says otherwise.
 
 Before the command may stand:
 

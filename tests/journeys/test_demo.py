@@ -34,7 +34,7 @@ def test_demo_ends_with_a_table_and_does_nothing_twice(bay: Bay) -> None:
     """The table of results and where the outputs are; the second time nothing, and why."""
     first, second = demo(bay), demo(bay)
 
-    assert first.stdout.count("succeeded\n") == 16
+    assert first.stdout.count("succeeded") == 16
     assert f"outputs: {bay.project}/.bay/runs/*/out" in first.stderr
     assert "12 runs · 12 done · 0 to submit" in second.stderr
     assert "nothing to submit:" in second.stderr
