@@ -45,7 +45,16 @@ if TYPE_CHECKING:
     from launchbay.core.host import Host
 
 FORMAT = 1
-NODE_PROGRAMS = ("pack.py", "run.sh")
+NODE_PROGRAMS = (
+    "files.py",
+    "hardware.py",
+    "pack.py",
+    "records.py",
+    "run.sh",
+    "runfolder.py",
+    "waiting.py",
+    "worker.py",
+)
 CHUNK = 500
 """Runs per plan: each chunk's handles are stored before the next is sent."""
 
@@ -143,7 +152,7 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
     def discover(self) -> list[Handle]:
         lines = [line for line in self._pack("list", "") if line["root"] == str(self._options.root)]
         return [
-            Handle(line["run"], line["target"], _native(line["plan"], line["run"], line["attempt"]))
+            Handle(line["run"], line["target"], line["native_id"])
             for line in lines
         ]
 

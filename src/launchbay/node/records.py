@@ -1,0 +1,150 @@
+"""What a run recorded of itself, and whether it still lives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from typing import Any
+
+from files import has, read_json, read_tail, read_text
+
+CLAIM_AGE_S = 60.0
+STOPS = ("cancel", "timeout")
+
+
+def records_folder(folder: str, attempt: int) -> str:
+    """Where one attempt of a run keeps its records."""
+    return os.path.join(folder, "attempts", str(attempt))
+
+
+def claimed(folder: str, attempt: int) -> bool:
+    """Whether somebody has begun the attempt, or ended it unbegun."""
+    return has(records_folder(folder, attempt), "claim")
+
+
+def read_attempt(folder: str, attempt: int) -> dict[str, Any]:
+    """The state `absent`, `running`, `ended` or `lost` of one attempt, and what is known of it."""
+    records = records_folder(folder, attempt)
+    events = read_events(records)
+    if "exit" not in events and "started" in events and not lives(events["started"]):
+        # It may have ended between the two looks.
+        events = read_events(records)
+    started, ended = events.get("started", {}), events.get("exit")
+    seen = {key: started.get(key) for key in ("host", "devices")}
+    seen["started"] = started.get("at")
+    if started:
+        seen["metrics"] = read_metrics(folder, records)
+    if ended:
+        stop = next((mark for mark in STOPS if has(records, mark)), "")
+        return {**seen, **ended, "ended": ended["at"], "state": "ended", "stop": stop}
+    return {**seen, **_unended(records, started)}
+
+
+def _unended(records: str, started: dict[str, Any]) -> dict[str, str]:
+    if started:
+        why = death(started)
+        return {"state": "lost" if why else "running", "why": why}
+    try:
+        claimed_at = os.stat(os.path.join(records, "claim")).st_mtime
+    except OSError:
+        return {"state": "absent", "why": ""}
+    if time.time() - claimed_at < CLAIM_AGE_S:
+        return {"state": "running", "why": ""}
+    return {"state": "lost", "why": "it was claimed and never started"}
+
+
+def read_events(records: str) -> dict[str, dict[str, Any]]:
+    """The last event of each kind; a line that is no JSON is half written and left out."""
+    events = {}
+    for line in read_text(os.path.join(records, "events.jsonl")).splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            event = json.loads(line)
+            events[event["event"]] = event
+    return events
+
+
+def record_exit(records: str, code: int | None, why: str = "") -> None:
+    """Record an end in the run's place."""
+    event = {
+        "event": "exit",
+        "at": round(time.time(), 2),
+        "code": code,
+        "signal": "",
+        "phase": "command",
+        "why": why,
+    }
+    with open(os.path.join(records, "events.jsonl"), "a") as file:
+        file.write(json.dumps(event) + "\n")
+
+
+def read_metrics(folder: str, records: str) -> dict[str, Any]:
+    """The last value of each metric: from the log by pattern, then from `metrics.jsonl`."""
+    metrics: dict[str, Any] = {}
+    patterns = read_json(os.path.join(records, "job.json")).get("metrics", {})
+    log = read_tail(os.path.join(records, "log-0.txt")) if patterns else ""
+    for name, pattern in patterns.items():
+        found = re.findall(pattern, log)
+        if found:
+            last = found[-1]
+            metrics[name] = _number(last if isinstance(last, str) else last[0])
+    now = read_tail(os.path.join(folder, "out", "metrics.jsonl"))
+    metrics.update(_last_values(now or read_tail(os.path.join(records, "metrics.jsonl"))))
+    return metrics
+
+
+def _last_values(text: str) -> dict[str, Any]:
+    metrics = {}
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                metrics.update({k: v for k, v in row.items() if isinstance(v, (int, float, str))})
+    return metrics
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def lives(started: dict[str, Any]) -> bool:
+    """Whether the very process that wrote `started` is still there."""
+    return not death(started)
+
+
+def death(started: dict[str, Any]) -> str:
+    """Why the process that wrote `started` cannot be there any more; empty while it is."""
+    if started["boot"] and started["boot"] != boot_id():
+        return "the machine was restarted"
+    if started["start"]:
+        there = start_ticks(started["pid"]) == started["start"]
+    else:
+        there = _exists(started["pid"])
+    return "" if there else "its process is gone and left no exit record"
+
+
+def start_ticks(pid: int) -> str:
+    """When the process began, in ticks since boot; empty when it has ended."""
+    fields = read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    # A zombie has ended; its parent has not noticed.
+    return fields[19] if fields and fields[0] != "Z" else ""
+
+
+def boot_id() -> str:
+    """What the kernel calls this boot."""
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

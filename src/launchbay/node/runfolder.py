@@ -1,0 +1,196 @@
+"""Making ready a run's folder: everything that run.sh needs."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shlex
+import shutil
+from typing import Any, Dict
+
+from files import digest, draft_name, has, link_or_copy, write_new, write_or_remove, write_whole
+from records import records_folder
+
+Job = Dict[str, Any]
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Template:
+    """The frozen tree with links to what stays outside it; working folders are copies of this."""
+
+    def __init__(self, path: str, seeds: list[str]) -> None:
+        self.path = path
+        self.seeds = seeds
+        """Output folders that the code itself has: their files move to where outputs are."""
+
+
+class Writer:
+    """Writes the folders of a plan's runs; what they share is made once."""
+
+    def __init__(self, private: dict[str, Any]) -> None:
+        self._secrets = private["secrets"]
+        self._umask = private["umask"]
+        self._shell = private["environment"]
+        self._exports = render_exports(self._shell)
+        self._templates: dict[str, Template] = {}
+
+    def write(self, folder: str, work: str, job: Job) -> None:
+        """Write the run's folder, whose working folder will be `work`."""
+        template = self._template(job)
+        records = records_folder(folder, job["attempt"])
+        again = has(records, "job.json")
+        os.makedirs(records, mode=0o700, exist_ok=True)
+        make_outputs(folder, job, template, again)
+        # Only a further attempt has files that somebody may be reading.
+        write = write_new if job["attempt"] == 1 else write_whole
+        write(os.path.join(records, "job.json"), json.dumps(job))
+        _publish(os.path.join(records, "job.json"), os.path.join(folder, "job.json"))
+        write(os.path.join(folder, "params.json"), json.dumps(job["params"]))
+        write(os.path.join(folder, "command.sh"), render_command(job))
+        write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, template))
+        values = {name: self._secrets[name] for name in job["secrets"]}
+        for name, text in (("setup.sh", job["setup"]), ("secrets.sh", render_exports(values))):
+            if text or job["attempt"] > 1 or again:
+                write_or_remove(os.path.join(folder, name), text)
+
+    def _render_env(self, folder: str, work: str, job: Job, template: Template) -> str:
+        """What run.sh reads first: the shell's environment, then the run's own over it."""
+        out = os.path.join(folder, "out")
+        existing = self._shell.get("PYTHONPATH", "")
+        own = {
+            "PYTHONPATH": python_path(existing, job["project_folder"], work, template),
+            "PYTHONUNBUFFERED": "1",
+            **{k: v for k, v in tracker_names(job, out).items() if k not in self._shell},
+            **job["env"],
+            "BAY_RUN_ID": job["run_id"],
+            "BAY_NAME": job["name"],
+            "BAY_PARAMS": os.path.join(folder, "params.json"),
+            "BAY_OUT": out,
+            "BAY_TARGET": job["target"],
+        }
+        if job["origin"]:
+            own["BAY_FROM"] = job["origin"]
+        lines = [
+            "umask %s" % self._umask,
+            self._exports,
+            render_exports(own),
+            "bay_tree=%s" % shlex.quote(template.path),
+            "bay_subfolder=%s" % shlex.quote(job["subfolder"]),
+            "bay_command=%s" % ("words" if job["words"] else "script"),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _template(self, job: Job) -> Template:
+        if not job["snapshot"]:
+            return Template("", [])
+        kind = digest([sorted(job["links"].items()), job["outputs"]])
+        path = os.path.join(job["root"], "trees", "%s-%s" % (job["snapshot"], kind))
+        if path not in self._templates:
+            source = os.path.join(job["root"], "snapshots", job["snapshot"])
+            if not os.path.isdir(path):
+                make_template(path, source, job)
+            seeds = [name for name in job["outputs"] if os.path.isdir(os.path.join(source, name))]
+            self._templates[path] = Template(path, seeds)
+        return self._templates[path]
+
+
+def _publish(source: str, target: str) -> None:
+    """A second name for a file, in the place of what had it."""
+    draft = draft_name(target)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft)
+    link_or_copy(source, draft)
+    os.replace(draft, target)
+
+
+def make_outputs(folder: str, job: Job, template: Template, again: bool) -> None:  # noqa: FBT001
+    """`out/` and the folders in it that the program may write; the same for all attempts."""
+    out = os.path.join(folder, "out")
+    if job["fresh"] and os.path.isdir(out) and not again:
+        os.rename(out, free_name(out))
+    os.makedirs(out, mode=0o700, exist_ok=True)
+    for name in job["outputs"]:
+        place = os.path.join(out, name)
+        if name in template.seeds and not os.path.isdir(place):
+            seed = os.path.join(job["root"], "snapshots", job["snapshot"], name)
+            shutil.copytree(seed, place, symlinks=True, copy_function=link_or_copy)
+        elif "/" in name:
+            os.makedirs(place, exist_ok=True)
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(place)
+
+
+def free_name(path: str) -> str:
+    """`path.1`, or the first number that is free."""
+    number = 1
+    while os.path.exists("%s.%d" % (path, number)):
+        number += 1
+    return "%s.%d" % (path, number)
+
+
+def render_command(job: Job) -> str:
+    """What `command.sh` holds."""
+    if job["words"]:
+        return "exec " + " ".join(map(shlex.quote, job["words"])) + "\n"
+    return str(job["script"])
+
+
+def python_path(existing: str, project: str, work: str, template: Template) -> str:
+    """The frozen code first, so that an editable install of the project does not win over it."""
+    entries = [work]
+    if os.path.isdir(os.path.join(template.path, "src")):
+        entries.append(os.path.join(work, "src"))
+    for given in existing.split(os.pathsep):
+        inside = project and (given == project or given.startswith(project + os.sep))
+        entry = os.path.join(work, os.path.relpath(given, project)) if inside else given
+        if entry and os.path.normpath(entry) not in entries:
+            entries.append(os.path.normpath(entry))
+    return os.pathsep.join(entries)
+
+
+def tracker_names(job: Job, out: str) -> dict[str, str]:
+    """What a tracker is to call the run."""
+    return {
+        "WANDB_NAME": job["name"],
+        "WANDB_RUN_GROUP": job["experiment"],
+        "WANDB_RUN_ID": job["run_id"],
+        "WANDB_RESUME": "allow",
+        "WANDB_DIR": out,
+    }
+
+
+def render_exports(values: dict[str, str]) -> str:
+    """Shell lines that set the variables, verbatim; what no shell can name is left out."""
+    names = [name for name in sorted(values) if NAME.match(name)]
+    return "\n".join("export %s=%s" % (name, shlex.quote(values[name])) for name in names)
+
+
+def make_template(path: str, source: str, job: Job) -> None:
+    """The template at `path`, whole or not at all."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    draft = "%s.%d" % (path, os.getpid())
+    shutil.copytree(source, draft, symlinks=True, copy_function=link_or_copy)
+    for inside, outside in job["links"].items():
+        _link(os.path.join(draft, inside), outside)
+    for name in job["outputs"]:
+        place = os.path.join(draft, name)
+        if os.path.isdir(place) and not os.path.islink(place):
+            shutil.rmtree(place)
+        _link(place, os.path.join(*[".."] * (name.count("/") + 1), "out", name))
+    try:
+        os.rename(draft, path)
+    except OSError as error:
+        # Somebody else made the same one meanwhile.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(draft)
+
+
+def _link(place: str, outside: str) -> None:
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(outside, place)
