@@ -4,143 +4,166 @@
 #   run.sh RUN_FOLDER ATTEMPT
 #
 # Exits with the command's own code; 75 when somebody else has claimed this attempt, and then nothing ran.
+# Variables are called bay_…, since the run's environment is read into this shell.
 # POSIX sh; must work in dash and in busybox sh. Each external program costs a millisecond of every run,
 # so what a builtin or /proc can tell is not asked of one.
 #
 # From the caller's environment: BAY_DEVICES, the GPU ids to use (set but empty hides all);
 # BAY_BOOT_CS, the moment of boot in hundredths of a second, which spares two calls of date;
 # BAY_HERE, a folder to run in, in the foreground, instead of a working folder and a log.
-run=$1
-attempt=$2
-records=$run/attempts/$attempt
-events=$records/events.jsonl
-boot_cs=${BAY_BOOT_CS-}
-here=${BAY_HERE-}
+bay_run=$1
+bay_attempt=$2
+bay_records=$bay_run/attempts/$bay_attempt
+bay_events=$bay_records/events.jsonl
+bay_boot_cs=${BAY_BOOT_CS-}
+bay_here=${BAY_HERE-}
 
 now() {
-    if [ -n "$boot_cs" ] && read -r up _ 2>/dev/null </proc/uptime; then
+    if [ -n "$bay_boot_cs" ] && read -r bay_up _ 2>/dev/null </proc/uptime; then
         # `1` keeps a leading zero of the hundredths from being read as octal.
-        at=$((boot_cs + ${up%.*} * 100 + 1${up#*.} - 100))
-        at=$((at / 100)).$((at / 10 % 10))$((at % 10))
+        bay_at=$((bay_boot_cs + ${bay_up%.*} * 100 + 1${bay_up#*.} - 100))
+        bay_at=$((bay_at / 100)).$((bay_at / 10 % 10))$((bay_at % 10))
     else
-        at=$(date +%s)
+        bay_at=$(date +%s)
     fi
 }
 
 record_exit() {
     now
     printf '{"event":"exit","at":%s,"code":%s,"signal":"%s","phase":"%s"}\n' \
-        "$at" "$1" "$stopped" "$phase" >>"$events"
+        "$bay_at" "$1" "$bay_stopped" "$bay_phase" >>"$bay_events"
 }
 
 fail_set_up() {
-    printf 'launchbay: %s\n' "$1" >>"$records/log-0.txt"
+    printf 'launchbay: %s\n' "$1" >>"$bay_records/log-0.txt"
     record_exit 1
     exit 1
 }
 
 # Once, so that no process gets the signal twice; the command is in our group when we lead it.
 pass_on() {
-    woken=1
+    bay_woken=1
     trap '' "$1"
-    if [ "$group" = "$$" ]; then kill -"$1" 0; else kill -"$1" "$child" 2>/dev/null; fi
+    if [ "$bay_group" = "$$" ]; then kill -"$1" 0; else kill -"$1" "$bay_child" 2>/dev/null; fi
+    # shellcheck disable=SC2064
     [ "$1" = TERM ] || trap "pass_on $1" "$1"
 }
 
-mkdir "$records/claim" 2>/dev/null || {
-    [ -d "$records/claim" ] && exit 75
-    echo "launchbay: cannot write $records" >&2
+mkdir "$bay_records/claim" 2>/dev/null || {
+    [ -d "$bay_records/claim" ] && exit 75
+    echo "launchbay: cannot write $bay_records" >&2
     exit 74
 }
 
-stopped=
-phase=setup
-boot= start= group= host=
-trap 'stopped=TERM' TERM
-if read -r stat 2>/dev/null </proc/$$/stat; then
+bay_stopped=
+bay_phase=setup
+bay_boot='' bay_start='' bay_group='' bay_host=''
+trap 'bay_stopped=TERM' TERM
+if read -r bay_stat 2>/dev/null </proc/$$/stat; then
     # The second field is a name in parentheses and may hold anything.
     # shellcheck disable=SC2086
-    set -- ${stat##*) }
-    group=$3
-    start=${20}
-    read -r boot </proc/sys/kernel/random/boot_id
-    read -r host </proc/sys/kernel/hostname
+    set -- ${bay_stat##*) }
+    bay_group=$3
+    bay_start=${20}
+    read -r bay_boot </proc/sys/kernel/random/boot_id
+    read -r bay_host </proc/sys/kernel/hostname
 fi
 now
 printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s","devices":"%s"}\n' \
-    "$at" "${host:-$(uname -n)}" "$boot" "$$" "$start" "${BAY_DEVICES-}" >>"$events" || exit 74
+    "$bay_at" "${bay_host:-$(uname -n)}" "$bay_boot" "$$" "$bay_start" "${BAY_DEVICES-}" >>"$bay_events" || exit 74
 
-bay_tree= bay_subfolder= bay_command=
+bay_tree='' bay_subfolder='' bay_command=''
 # shellcheck disable=SC1091
-. "$run/env.sh"
+. "$bay_run/env.sh"
 # shellcheck disable=SC1091
-[ ! -f "$run/secrets.sh" ] || . "$run/secrets.sh"
-export BAY_ATTEMPT="$attempt"
+[ ! -f "$bay_run/secrets.sh" ] || . "$bay_run/secrets.sh"
+export BAY_ATTEMPT="$bay_attempt"
 if [ -n "${BAY_DEVICES+set}" ]; then
     export CUDA_VISIBLE_DEVICES="$BAY_DEVICES" CUDA_DEVICE_ORDER=PCI_BUS_ID
 fi
 unset BAY_DEVICES BAY_BOOT_CS BAY_HERE
 
 make_work_folder() {
-    [ ! -e "$run/work" ] || rm -rf "$run/work"
-    [ -n "$bay_tree" ] || { mkdir "$run/work"; return; }
+    [ ! -e "$bay_run/work" ] || rm -rf "$bay_run/work"
+    [ -n "$bay_tree" ] || { mkdir "$bay_run/work"; return; }
     # Root can write what is read-only: hard links would let one run change the code of all.
     if [ "${BAY_UID:-$(id -u)}" != 0 ]; then
-        cp -al "$bay_tree" "$run/work" 2>/dev/null && return
-        rm -rf "$run/work"
+        cp -al "$bay_tree" "$bay_run/work" 2>/dev/null && return
+        rm -rf "$bay_run/work"
     fi
-    cp -a "$bay_tree" "$run/work" 2>>"$records/log-0.txt"
+    cp -a "$bay_tree" "$bay_run/work" 2>>"$bay_records/log-0.txt"
 }
 
-if [ -z "$here" ]; then
+# shellcheck disable=SC2317
+# Outputs of earlier attempts, where the program will look for them.
+link_output() {
+    [ -d "$bay_run/out/$1" ] || return 0
+    case $1 in */*) mkdir -p "$bay_run/work/${1%/*}" ;; esac
+    rm -rf "$bay_run/work/$1"
+    ln -s "$bay_run/out/$1" "$bay_run/work/$1"
+}
+
+# What the program made in a folder of outputs becomes the run's, and can still be found where it was.
+keep_output() {
+    [ -d "$bay_run/work/$1" ] && [ ! -L "$bay_run/work/$1" ] || return 0
+    case $1 in */*) mkdir -p "$bay_run/out/${1%/*}" ;; esac
+    if [ -e "$bay_run/out/$1" ]; then
+        cp -a "$bay_run/work/$1/." "$bay_run/out/$1/" && rm -rf "$bay_run/work/$1"
+    else
+        mv "$bay_run/work/$1" "$bay_run/out/$1"
+    fi && ln -s "$bay_run/out/$1" "$bay_run/work/$1"
+}
+
+if [ -z "$bay_here" ]; then
     make_work_folder || fail_set_up 'the working folder could not be made; is the disk full?'
-    here=$run/work
-    exec </dev/null >>"$records/log-0.txt" 2>&1
-    background=1
+    each_output link_output
+    bay_here=$bay_run/work
+    exec </dev/null >>"$bay_records/log-0.txt" 2>&1
+    bay_background=1
 fi
 unset BAY_UID
-cd "$here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
+cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
-shell=sh
-command -v bash >/dev/null 2>&1 && shell=bash
-[ -f "$run/setup.sh" ] || phase=command
+[ -f "$bay_run/setup.sh" ] || bay_phase=command
 run_command() {
-    if [ "$phase" = setup ]; then
-        # shellcheck disable=SC2016
-        exec "$shell" -c 'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$shell" \
-            "$run/setup.sh" "$records/set-up" "$run/command.sh"
-    elif [ "$bay_command" = words ]; then
+    if [ "$bay_command" = words ] && [ "$bay_phase" = command ]; then
         # shellcheck disable=SC1091
-        . "$run/command.sh"
+        . "$bay_run/command.sh"
     fi
-    exec "$shell" "$run/command.sh"
+    bay_shell=sh
+    command -v bash >/dev/null 2>&1 && bay_shell=bash
+    [ "$bay_phase" = setup ] || exec "$bay_shell" "$bay_run/command.sh"
+    # shellcheck disable=SC2016
+    exec "$bay_shell" -c 'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$bay_shell" \
+        "$bay_run/setup.sh" "$bay_records/set-up" "$bay_run/command.sh"
 }
 
-if [ -z "${background-}" ]; then
+if [ -z "${bay_background-}" ]; then
     trap : INT TERM
     (run_command)
-    code=$?
+    bay_code=$?
 else
     run_command &
-    child=$!
-    trap 'stopped=TERM; pass_on TERM' TERM
+    bay_child=$!
+    trap 'bay_stopped=TERM; pass_on TERM' TERM
     trap 'pass_on USR1' USR1
     # A signal that came before the command did.
-    [ -z "$stopped" ] || pass_on TERM
-    code=0
-    again=
+    [ -z "$bay_stopped" ] || pass_on TERM
+    bay_code=0
+    bay_again=
     while :; do
-        woken=
-        wait "$child"
-        got=$?
+        bay_woken=
+        wait "$bay_child"
+        bay_got=$?
         # dash forgets a child once it was waited for; its code was the one before.
-        [ "$got" -eq 127 ] && [ -n "$again" ] || code=$got
-        [ -n "$woken" ] || break
-        again=1
+        [ "$bay_got" -eq 127 ] && [ -n "$bay_again" ] || bay_code=$bay_got
+        [ -n "$bay_woken" ] || break
+        bay_again=1
     done
 fi
 
-[ ! -f "$records/set-up" ] || phase=command
-[ ! -f "$run/out/metrics.jsonl" ] || tail -n 100 "$run/out/metrics.jsonl" >"$records/metrics.jsonl"
-record_exit "$code"
-exit "$code"
+[ ! -f "$bay_records/set-up" ] || bay_phase=command
+[ -z "${bay_background-}" ] || each_output keep_output
+[ ! -f "$bay_run/out/metrics.jsonl" ] || tail -n 100 "$bay_run/out/metrics.jsonl" >"$bay_records/metrics.jsonl"
+record_exit "$bay_code"
+exit "$bay_code"

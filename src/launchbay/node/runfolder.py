@@ -18,15 +18,6 @@ Job = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-class Template:
-    """The frozen tree with links to what stays outside it; working folders are copies of this."""
-
-    def __init__(self, path: str, seeds: list[str]) -> None:
-        self.path = path
-        self.seeds = seeds
-        """Output folders that the code itself has: their files move to where outputs are."""
-
-
 class Writer:
     """Writes the folders of a plan's runs; what they share is made once."""
 
@@ -35,33 +26,42 @@ class Writer:
         self._umask = private["umask"]
         self._shell = private["environment"]
         self._exports = render_exports(self._shell)
-        self._templates: dict[str, Template] = {}
+        self._trees: dict[str, str] = {}
 
     def write(self, folder: str, work: str, job: Job) -> None:
         """Write the run's folder, whose working folder will be `work`."""
-        template = self._template(job)
+        tree = self._tree(job)
         records = records_folder(folder, job["attempt"])
         again = has(records, "job.json")
         os.makedirs(records, mode=0o700, exist_ok=True)
-        make_outputs(folder, job, template, again)
+        if job["attempt"] > 1 or again:
+            self._tidy(folder, job, again)
+        os.makedirs(os.path.join(folder, "out"), mode=0o700, exist_ok=True)
         # Only a further attempt has files that somebody may be reading.
         write = write_new if job["attempt"] == 1 else write_whole
         write(os.path.join(records, "job.json"), json.dumps(job))
         _publish(os.path.join(records, "job.json"), os.path.join(folder, "job.json"))
         write(os.path.join(folder, "params.json"), json.dumps(job["params"]))
         write(os.path.join(folder, "command.sh"), render_command(job))
-        write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, template))
+        write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, tree))
         values = {name: self._secrets[name] for name in job["secrets"]}
         for name, text in (("setup.sh", job["setup"]), ("secrets.sh", render_exports(values))):
             if text or job["attempt"] > 1 or again:
                 write_or_remove(os.path.join(folder, name), text)
 
-    def _render_env(self, folder: str, work: str, job: Job, template: Template) -> str:
+    def _tidy(self, folder: str, job: Job, again: bool) -> None:  # noqa: FBT001
+        """What an earlier attempt left: outputs that nobody moved, or old ones not wanted."""
+        keep_outputs(folder, job["outputs"])
+        out = os.path.join(folder, "out")
+        if job["fresh"] and not again and os.path.isdir(out):
+            os.rename(out, free_name(out))
+
+    def _render_env(self, folder: str, work: str, job: Job, tree: str) -> str:
         """What run.sh reads first: the shell's environment, then the run's own over it."""
         out = os.path.join(folder, "out")
         existing = self._shell.get("PYTHONPATH", "")
         own = {
-            "PYTHONPATH": python_path(existing, job["project_folder"], work, template),
+            "PYTHONPATH": python_path(existing, job["project_folder"], work, tree),
             "PYTHONUNBUFFERED": "1",
             **{k: v for k, v in tracker_names(job, out).items() if k not in self._shell},
             **job["env"],
@@ -77,24 +77,27 @@ class Writer:
             "umask %s" % self._umask,
             self._exports,
             render_exports(own),
-            "bay_tree=%s" % shlex.quote(template.path),
+            "bay_tree=%s" % shlex.quote(tree),
             "bay_subfolder=%s" % shlex.quote(job["subfolder"]),
             "bay_command=%s" % ("words" if job["words"] else "script"),
+            "each_output() {",
+            *('"$1" %s' % shlex.quote(name) for name in job["outputs"]),
+            "}",
         ]
         return "\n".join(lines) + "\n"
 
-    def _template(self, job: Job) -> Template:
+    def _tree(self, job: Job) -> str:
+        """The frozen code with links to what stays outside it; working folders are copies of it."""
         if not job["snapshot"]:
-            return Template("", [])
-        kind = digest([sorted(job["links"].items()), job["outputs"]])
-        path = os.path.join(job["root"], "trees", "%s-%s" % (job["snapshot"], kind))
-        if path not in self._templates:
-            source = os.path.join(job["root"], "snapshots", job["snapshot"])
-            if not os.path.isdir(path):
-                make_template(path, source, job)
-            seeds = [name for name in job["outputs"] if os.path.isdir(os.path.join(source, name))]
-            self._templates[path] = Template(path, seeds)
-        return self._templates[path]
+            return ""
+        source = os.path.join(job["root"], "snapshots", job["snapshot"])
+        if not job["links"]:
+            return source
+        name = "%s-%s" % (job["snapshot"], digest(sorted(job["links"].items())))
+        if name not in self._trees:
+            self._trees[name] = os.path.join(job["root"], "trees", name)
+            make_tree(self._trees[name], source, job["links"])
+        return self._trees[name]
 
 
 def _publish(source: str, target: str) -> None:
@@ -106,22 +109,18 @@ def _publish(source: str, target: str) -> None:
     os.replace(draft, target)
 
 
-def make_outputs(folder: str, job: Job, template: Template, again: bool) -> None:  # noqa: FBT001
-    """`out/` and the folders in it that the program may write; the same for all attempts."""
-    out = os.path.join(folder, "out")
-    if job["fresh"] and os.path.isdir(out) and not again:
-        os.rename(out, free_name(out))
-    os.makedirs(out, mode=0o700, exist_ok=True)
-    for name in job["outputs"]:
-        place = os.path.join(out, name)
-        if name in template.seeds and not os.path.isdir(place):
-            seed = os.path.join(job["root"], "snapshots", job["snapshot"], name)
-            shutil.copytree(seed, place, symlinks=True, copy_function=link_or_copy)
-        elif "/" in name:
-            os.makedirs(place, exist_ok=True)
+def keep_outputs(folder: str, names: list[str]) -> None:
+    """Move to `out/` what a run that could not do so itself left in its working folder."""
+    for name in names:
+        source, place = (os.path.join(folder, part, name) for part in ("work", "out"))
+        if os.path.islink(source) or not os.path.isdir(source):
+            continue
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if os.path.isdir(place):
+            shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(source)
         else:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(place)
+            os.rename(source, place)
 
 
 def free_name(path: str) -> str:
@@ -139,10 +138,10 @@ def render_command(job: Job) -> str:
     return str(job["script"])
 
 
-def python_path(existing: str, project: str, work: str, template: Template) -> str:
+def python_path(existing: str, project: str, work: str, tree: str) -> str:
     """The frozen code first, so that an editable install of the project does not win over it."""
     entries = [work]
-    if os.path.isdir(os.path.join(template.path, "src")):
+    if tree and os.path.isdir(os.path.join(tree, "src")):
         entries.append(os.path.join(work, "src"))
     for given in existing.split(os.pathsep):
         inside = project and (given == project or given.startswith(project + os.sep))
@@ -169,18 +168,18 @@ def render_exports(values: dict[str, str]) -> str:
     return "\n".join("export %s=%s" % (name, shlex.quote(values[name])) for name in names)
 
 
-def make_template(path: str, source: str, job: Job) -> None:
-    """The template at `path`, whole or not at all."""
+def make_tree(path: str, source: str, links: dict[str, str]) -> None:
+    """The tree at `path`, whole or not at all; one that is there is the same."""
+    if os.path.isdir(path):
+        return
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     draft = "%s.%d" % (path, os.getpid())
     shutil.copytree(source, draft, symlinks=True, copy_function=link_or_copy)
-    for inside, outside in job["links"].items():
-        _link(os.path.join(draft, inside), outside)
-    for name in job["outputs"]:
-        place = os.path.join(draft, name)
-        if os.path.isdir(place) and not os.path.islink(place):
-            shutil.rmtree(place)
-        _link(place, os.path.join(*[".."] * (name.count("/") + 1), "out", name))
+    for inside, outside in links.items():
+        place = os.path.join(draft, inside)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.symlink(outside, place)
     try:
         os.rename(draft, path)
     except OSError as error:
@@ -188,9 +187,3 @@ def make_template(path: str, source: str, job: Job) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         shutil.rmtree(draft)
-
-
-def _link(place: str, outside: str) -> None:
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.symlink(outside, place)

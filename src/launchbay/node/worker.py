@@ -21,6 +21,7 @@ from typing import Any
 from files import has, read_json, read_text, write_whole
 from hardware import busy_gpus, memory_mib, usable_cpus
 from records import claimed, lives, read_attempt, read_events, record_exit, records_folder
+from runfolder import keep_outputs
 from waiting import Entry, Queue, kind_of, plain_environment
 
 GRACE_S = 10.0
@@ -127,7 +128,7 @@ class Worker:
 
     @contextlib.contextmanager
     def _one_at_fault(self, name: str, place: str) -> Any:  # noqa: ANN401
-        """One entry that cannot be worked on must not keep this and the next worker from the rest."""
+        """One entry that cannot be worked on must not keep workers from the rest."""
         try:
             yield
         except Exception:  # noqa: BLE001
@@ -161,6 +162,8 @@ class Worker:
         if killed:
             why = "run.sh was killed by signal %d" % killed
         with contextlib.suppress(OSError):
+            keep_outputs(live.entry["folder"], read_json(live.records + "/job.json")["outputs"])
+        with contextlib.suppress(OSError):
             record_exit(live.records, 128 + killed if killed else os.WEXITSTATUS(code), why)
 
     def _stragglers(self, live: Live) -> bool:
@@ -173,12 +176,6 @@ class Worker:
         return True
 
     def _finish(self, live: Live) -> None:
-        out = os.path.join(live.entry["folder"], "out")
-        with contextlib.suppress(OSError):
-            for name in os.listdir(out):
-                # Folders that the program never used.
-                with contextlib.suppress(OSError):
-                    os.rmdir(os.path.join(out, name))
         self._queue.drop(live.name)
         del self._live[live.name]
 
