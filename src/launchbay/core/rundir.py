@@ -9,7 +9,7 @@ runs/<run id>/
     work/               its own writable folder of the frozen code
     out/                its outputs, `$BAY_OUT`, the same for all attempts
     attempts/<n>/
-        claim/          made once, by whoever runs the attempt
+        claim           made once, by whoever runs the attempt
         events.jsonl    started, exit
         log-<rank>.txt  what it printed
 ```

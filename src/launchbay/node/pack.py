@@ -141,7 +141,7 @@ def cancel() -> None:
 def end_unstarted(records: str) -> None:
     """Take the claim, so that nobody starts it, and record its end."""
     with contextlib.suppress(FileExistsError):
-        os.mkdir(os.path.join(records, "claim"))
+        os.close(os.open(os.path.join(records, "claim"), os.O_CREAT | os.O_EXCL, 0o600))
         record_exit(records, None)
 
 

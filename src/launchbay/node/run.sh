@@ -49,12 +49,15 @@ pass_on() {
     [ "$1" = TERM ] || trap "pass_on $1" "$1"
 }
 
-mkdir "$bay_records/claim" 2>/dev/null || {
-    [ -d "$bay_records/claim" ] && exit 75
+# Without clobbering the shell creates a file only if there is none: of many that try, one succeeds.
+set -C
+printf '' 2>/dev/null >"$bay_records/claim" || {
+    [ -e "$bay_records/claim" ] && exit 75
     echo "launchbay: cannot write $bay_records" >&2
     exit 74
 }
 
+set +C
 bay_stopped=
 bay_phase=setup
 bay_boot='' bay_start='' bay_group='' bay_host=''
@@ -72,7 +75,7 @@ now
 printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s","devices":"%s"}\n' \
     "$bay_at" "${bay_host:-$(uname -n)}" "$bay_boot" "$$" "$bay_start" "${BAY_DEVICES-}" >>"$bay_events" || exit 74
 
-bay_tree='' bay_subfolder='' bay_command=''
+bay_tree='' bay_subfolder='' bay_command='' bay_ready=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091
@@ -115,7 +118,8 @@ keep_output() {
 }
 
 if [ -z "$bay_here" ]; then
-    make_work_folder || fail_set_up 'the working folder could not be made; is the disk full?'
+    [ -n "$bay_ready" ] || make_work_folder ||
+        fail_set_up 'the working folder could not be made; is the disk full?'
     each_output link_output
     bay_here=$bay_run/work
     exec </dev/null >>"$bay_records/log-0.txt" 2>&1
@@ -124,13 +128,13 @@ fi
 unset BAY_UID
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
-[ -f "$bay_run/setup.sh" ] || bay_phase=command
+[ -f "$bay_run/setup.sh" ] || bay_phase="command"
 run_command() {
     if [ "$bay_command" = words ] && [ "$bay_phase" = command ]; then
         # shellcheck disable=SC1091
         . "$bay_run/command.sh"
     fi
-    bay_shell=sh
+    bay_shell="sh"
     command -v bash >/dev/null 2>&1 && bay_shell=bash
     [ "$bay_phase" = setup ] || exec "$bay_shell" "$bay_run/command.sh"
     # shellcheck disable=SC2016
@@ -162,7 +166,7 @@ else
     done
 fi
 
-[ ! -f "$bay_records/set-up" ] || bay_phase=command
+[ ! -f "$bay_records/set-up" ] || bay_phase="command"
 [ -z "${bay_background-}" ] || each_output keep_output
 [ ! -f "$bay_run/out/metrics.jsonl" ] || tail -n 100 "$bay_run/out/metrics.jsonl" >"$bay_records/metrics.jsonl"
 record_exit "$bay_code"

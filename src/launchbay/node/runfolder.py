@@ -15,6 +15,8 @@ from files import digest, draft_name, has, link_or_copy, write_new, write_or_rem
 from records import records_folder
 
 Job = Dict[str, Any]
+SMALL_FILES = 64
+SMALL_BYTES = 65536
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -27,6 +29,7 @@ class Writer:
         self._shell = private["environment"]
         self._exports = render_exports(self._shell)
         self._trees: dict[str, str] = {}
+        self._small: dict[str, bool] = {}
 
     def write(self, folder: str, work: str, job: Job) -> None:
         """Write the run's folder, whose working folder will be `work`."""
@@ -37,13 +40,14 @@ class Writer:
         if job["attempt"] > 1 or again:
             self._tidy(folder, job, again)
         os.makedirs(os.path.join(folder, "out"), mode=0o700, exist_ok=True)
+        ready = job["attempt"] == 1 and not again and self._make_work(folder, tree)
         # Only a further attempt has files that somebody may be reading.
         write = write_new if job["attempt"] == 1 else write_whole
         write(os.path.join(records, "job.json"), json.dumps(job))
         _publish(os.path.join(records, "job.json"), os.path.join(folder, "job.json"))
         write(os.path.join(folder, "params.json"), json.dumps(job["params"]))
         write(os.path.join(folder, "command.sh"), render_command(job))
-        write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, tree))
+        write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, tree, ready))
         values = {name: self._secrets[name] for name in job["secrets"]}
         for name, text in (("setup.sh", job["setup"]), ("secrets.sh", render_exports(values))):
             if text or job["attempt"] > 1 or again:
@@ -56,7 +60,29 @@ class Writer:
         if job["fresh"] and not again and os.path.isdir(out):
             os.rename(out, free_name(out))
 
-    def _render_env(self, folder: str, work: str, job: Job, tree: str) -> str:
+    def _make_work(self, folder: str, tree: str) -> bool:
+        """Whether the working folder is made: for a little code that is cheaper here than later."""
+        if tree not in self._small:
+            self._small[tree] = not tree or is_small(tree)
+        if not self._small[tree]:
+            return False
+        work = os.path.join(folder, "work")
+        if not tree:
+            os.mkdir(work)
+            return True
+        # Root can write what is read-only: hard links would let one run change the code of all.
+        copy = link_or_copy if os.getuid() else shutil.copy2
+        shutil.copytree(tree, work, symlinks=True, copy_function=copy)
+        return True
+
+    def _render_env(
+        self,
+        folder: str,
+        work: str,
+        job: Job,
+        tree: str,
+        ready: bool,  # noqa: FBT001
+    ) -> str:
         """What run.sh reads first: the shell's environment, then the run's own over it."""
         out = os.path.join(folder, "out")
         existing = self._shell.get("PYTHONPATH", "")
@@ -80,6 +106,7 @@ class Writer:
             "bay_tree=%s" % shlex.quote(tree),
             "bay_subfolder=%s" % shlex.quote(job["subfolder"]),
             "bay_command=%s" % ("words" if job["words"] else "script"),
+            "bay_ready=%s" % ("1" if ready else ""),
             "each_output() {",
             *('"$1" %s' % shlex.quote(name) for name in job["outputs"]),
             "}",
@@ -98,6 +125,17 @@ class Writer:
             self._trees[name] = os.path.join(job["root"], "trees", name)
             make_tree(self._trees[name], source, job["links"])
         return self._trees[name]
+
+
+def is_small(tree: str) -> bool:
+    """Whether the tree is a few small files."""
+    files = 0
+    for folder, _, names in os.walk(tree):
+        files += len(names)
+        sizes = (os.lstat(os.path.join(folder, name)).st_size for name in names[:SMALL_FILES])
+        if files > SMALL_FILES or any(size > SMALL_BYTES for size in sizes):
+            return False
+    return True
 
 
 def _publish(source: str, target: str) -> None:
