@@ -24,7 +24,7 @@ now() {
         bay_at=$((bay_boot_cs + ${bay_up%.*} * 100 + 1${bay_up#*.} - 100))
         bay_at=$((bay_at / 100)).$((bay_at / 10 % 10))$((bay_at % 10))
     else
-        bay_at=$(date +%s)
+        bay_at=$(date +%s 2>/dev/null) || bay_at=null
     fi
 }
 
@@ -40,28 +40,44 @@ fail_set_up() {
     exit 1
 }
 
-# Once, so that no process gets the signal twice; the command is in our group when we lead it.
+# The command is in our group when we lead it; ourselves we do not tell.
 pass_on() {
     bay_woken=1
     trap '' "$1"
     if [ "$bay_group" = "$$" ]; then kill -"$1" 0; else kill -"$1" "$bay_child" 2>/dev/null; fi
-    # shellcheck disable=SC2064
-    [ "$1" = TERM ] || trap "pass_on $1" "$1"
 }
 
+# TERM only once, however often it comes.
+pass_on_term() {
+    [ -n "$bay_passed_on" ] || pass_on TERM
+    bay_passed_on=1
+}
+
+pass_on_usr1() {
+    pass_on USR1
+    trap pass_on_usr1 USR1
+}
+
+end_unstarted() {
+    record_exit "$1"
+    exit 143
+}
+
+bay_stopped='' bay_asked='' bay_passed_on=''
+trap 'bay_stopped=TERM' TERM
+trap 'bay_asked=USR1' USR1
 # Without clobbering the shell creates a file only if there is none: of many that try, one succeeds.
 set -C
-printf '' 2>/dev/null >"$bay_records/claim" || {
+{ true >"$bay_records/claim"; } 2>/dev/null || {
     [ -e "$bay_records/claim" ] && exit 75
     echo "launchbay: cannot write $bay_records" >&2
     exit 74
 }
-
 set +C
-bay_stopped=
-bay_phase=setup
+
+bay_phase="setup"
+[ ! -e "$bay_records/cancel" ] || end_unstarted null
 bay_boot='' bay_start='' bay_group='' bay_host=''
-trap 'bay_stopped=TERM' TERM
 if read -r bay_stat 2>/dev/null </proc/$$/stat; then
     # The second field is a name in parentheses and may hold anything.
     # shellcheck disable=SC2086
@@ -126,6 +142,7 @@ if [ -z "$bay_here" ]; then
     bay_background=1
 fi
 unset BAY_UID
+[ -z "$bay_stopped" ] || end_unstarted 143
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
 [ -f "$bay_run/setup.sh" ] || bay_phase="command"
@@ -149,15 +166,17 @@ if [ -z "${bay_background-}" ]; then
 else
     run_command &
     bay_child=$!
-    trap 'bay_stopped=TERM; pass_on TERM' TERM
-    trap 'pass_on USR1' USR1
+    trap 'bay_stopped=TERM; pass_on_term' TERM
+    trap pass_on_usr1 USR1
     # A signal that came before the command did.
-    [ -z "$bay_stopped" ] || pass_on TERM
+    [ -z "$bay_stopped" ] || pass_on_term
+    [ -z "$bay_asked" ] || pass_on_usr1
     bay_code=0
     bay_again=
     while :; do
         bay_woken=
-        wait "$bay_child"
+        # dash and busybox would say `Terminated` in the log.
+        wait "$bay_child" 2>/dev/null
         bay_got=$?
         # dash forgets a child once it was waited for; its code was the one before.
         [ "$bay_got" -eq 127 ] && [ -n "$bay_again" ] || bay_code=$bay_got

@@ -23,7 +23,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 class Writer:
     """Writes the folders of a plan's runs; what they share is made once."""
 
-    def __init__(self, private: dict[str, Any]) -> None:
+    def __init__(self, private: dict[str, Any], *, ahead: bool = True) -> None:
+        self._ahead = ahead
         self._secrets = private["secrets"]
         self._umask = private["umask"]
         self._shell = private["environment"]
@@ -31,16 +32,17 @@ class Writer:
         self._trees: dict[str, str] = {}
         self._small: dict[str, bool] = {}
 
-    def write(self, folder: str, work: str, job: Job) -> None:
-        """Write the run's folder, whose working folder will be `work`."""
-        tree = self._tree(job)
+    def write(self, folder: str, work: str, job: Job, tree: str | None = None) -> None:
+        """Write the run's folder, whose working folder will be `work`, of `tree` or its code."""
+        tree = self._tree(job) if tree is None else tree
         records = records_folder(folder, job["attempt"])
         again = has(records, "job.json")
         os.makedirs(records, mode=0o700, exist_ok=True)
         if job["attempt"] > 1 or again:
             self._tidy(folder, job, again)
         os.makedirs(os.path.join(folder, "out"), mode=0o700, exist_ok=True)
-        ready = job["attempt"] == 1 and not again and self._make_work(folder, tree)
+        own = work == os.path.join(folder, "work") and job["attempt"] == 1 and not again
+        ready = self._ahead and own and self._make_work(work, tree)
         # Only a further attempt has files that somebody may be reading.
         write = write_new if job["attempt"] == 1 else write_whole
         write(os.path.join(records, "job.json"), json.dumps(job))
@@ -60,13 +62,12 @@ class Writer:
         if job["fresh"] and not again and os.path.isdir(out):
             os.rename(out, free_name(out))
 
-    def _make_work(self, folder: str, tree: str) -> bool:
+    def _make_work(self, work: str, tree: str) -> bool:
         """Whether the working folder is made: for a little code that is cheaper here than later."""
         if tree not in self._small:
             self._small[tree] = not tree or is_small(tree)
         if not self._small[tree]:
             return False
-        work = os.path.join(folder, "work")
         if not tree:
             os.mkdir(work)
             return True
@@ -108,6 +109,7 @@ class Writer:
             "bay_command=%s" % ("words" if job["words"] else "script"),
             "bay_ready=%s" % ("1" if ready else ""),
             "each_output() {",
+            ":",
             *('"$1" %s' % shlex.quote(name) for name in job["outputs"]),
             "}",
         ]

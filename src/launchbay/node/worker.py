@@ -55,7 +55,7 @@ class Live:
             return bool(seen["state"] != "running")
         if self.pid is None:
             self.pid = started["pid"]
-            self.began = time.monotonic() - max(0.0, time.time() - started["at"])
+            self.began = time.monotonic() - max(0.0, time.time() - (started["at"] or time.time()))
         return not lives(started)
 
     def disown(self) -> None:
