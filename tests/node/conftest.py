@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.conftest import end_queue
 from tests.node.workshop import NODE, Desk
 

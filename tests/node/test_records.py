@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import boot_id, start_ticks
-from records import claim, claimed, end_unstarted, read_attempt, read_events, record_exit
+from records import boot_id, end_unstarted, read_attempt, read_events, record_exit, start_ticks
 
 EXIT = {"event": "exit", "at": 2.0, "code": 0, "signal": "", "phase": "command"}
 
@@ -130,21 +129,12 @@ def test_end_after_a_broken_line(run: Path) -> None:
 def test_claimed_and_not_started(run: Path) -> None:
     """A young claim is a run about to start; an old one was never started."""
     path = run / "attempts/1/claim"
-    made = claim(str(path.parent))
+    path.touch()
     young = judge(run)
     os.utime(path, (time.time() - 100,) * 2)
 
-    assert (made, claim(str(path.parent))) == (True, False)
     assert young == ("running", "")
     assert judge(run) == ("lost", "it was claimed and never started")
-
-
-def test_claim_of_an_older_version(run: Path) -> None:
-    """A claim that is a folder counts too."""
-    (run / "attempts/1/claim").mkdir()
-
-    assert claimed(str(run / "attempts/1"))
-    assert not claim(str(run / "attempts/1"))
 
 
 def test_ended_before_it_started(run: Path) -> None:
@@ -161,7 +151,7 @@ def test_metrics_from_the_log_and_from_the_program(run: Path) -> None:
     """The last match of a pattern, then what the program itself wrote; what is neither is left out."""
     record(run, me(), EXIT)
     patterns = {"loss": r"loss=(\S+)", "acc": r"(acc)=([0-9.]+)", "bad": "(", "none": "zzz"}
-    (run / "attempts/1/patterns.json").write_text(json.dumps(patterns))
+    (run / "attempts/1/job.json").write_text(json.dumps({"metrics": patterns}))
     (run / "attempts/1/log-0.txt").write_text("loss=3\nloss=2.5\nacc=1\n")
     lines = ['{"loss": 1, "note": "x", "list": []}', "half a li", "[1]", '{"step": 7}']
     (run / "out/metrics.jsonl").write_text("\n".join(lines))

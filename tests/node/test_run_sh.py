@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from runfolder import Writer
-
-from launchbay.core import rundir
 from tests.conftest import NOBODY, eventually, require_program
 from tests.node.workshop import NODE, ORDINARY_PATH, is_alive, make_job, read_events
+
+from launchbay.core import rundir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,7 +261,7 @@ def test_environment_is_exact(script: Script) -> None:
     """The program sees the given variables, as given, the run's own, and no others of ours."""
     typed = {
         "TWO_LINES": "one\ntwo\n",
-        "QUOTES": "it's \"quoted\"",
+        "QUOTES": 'it\'s "quoted"',
         "SUBSTITUTED": "$(id) `id` ${HOME} \\n",
         "EMPTY": "",
         "PATH": ORDINARY_PATH,

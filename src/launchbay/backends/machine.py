@@ -151,10 +151,7 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
 
     def discover(self) -> list[Handle]:
         lines = [line for line in self._pack("list", "") if line["root"] == str(self._options.root)]
-        return [
-            Handle(line["run"], line["target"], line["native_id"])
-            for line in lines
-        ]
+        return [Handle(line["run"], line["target"], line["native_id"]) for line in lines]
 
     def feed(self) -> None:
         list(self._pack("look", self._question([])))

@@ -17,7 +17,6 @@ work     be the one that works on the queue (started by the others, detached)
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -26,7 +25,7 @@ import time
 from typing import Any, Iterator
 
 from files import read_json, write_new
-from records import claimed, read_attempt, record_exit, records_folder
+from records import claimed, end_unstarted, read_attempt, records_folder
 from waiting import Queue, kind_of, try_lock
 
 FORMAT = 1
@@ -102,7 +101,7 @@ def look() -> None:
     # In this order: whatever leaves the queue has been claimed before.
     waiting = {name: ahead for ahead, name in enumerate(sorted(queue.names("waiting").values()))}
     by_key = {name.partition("-")[2]: name for name in waiting}
-    picked = queue.names("picked")
+    picked, aside = queue.names("picked"), queue.names("aside")
     if waiting or picked:
         queue.ensure_worker()
     blocked = read_json(queue.path("blocked.json"))
@@ -115,8 +114,10 @@ def look() -> None:
         else:
             seen = read_attempt(os.path.join(asked["root"], "runs", run), attempt)
             if seen["state"] == "absent":
-                there = {"state": "waiting", "ahead": 0, "why": ""}
-                seen = there if key in picked else {"state": "lost", "why": "unknown"}
+                seen = {"state": "waiting", "ahead": 0, "why": ""}
+                if key not in picked:
+                    why = "it was set aside; pack.log says why" if key in aside else "unknown"
+                    seen = {"state": "lost", "why": why}
         sys.stdout.write(json.dumps({**seen, "run": run}) + "\n")
 
 
@@ -136,13 +137,6 @@ def cancel() -> None:
             end_unstarted(records)
             queue.drop(name)
     queue.ensure_worker()
-
-
-def end_unstarted(records: str) -> None:
-    """Take the claim, so that nobody starts it, and record its end."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(os.path.join(records, "claim"), os.O_CREAT | os.O_EXCL, 0o600))
-        record_exit(records, None)
 
 
 def list_runs() -> None:

@@ -39,7 +39,8 @@ def read_attempt(folder: str, attempt: int) -> dict[str, Any]:
         seen["metrics"] = read_metrics(folder, records)
     if ended:
         stop = next((mark for mark in STOPS if has(records, mark)), "")
-        return {**seen, **ended, "ended": ended["at"], "state": "ended", "stop": stop}
+        end = {key: value for key, value in ended.items() if key not in ("at", "event")}
+        return {"why": "", **seen, **end, "ended": ended["at"], "state": "ended", "stop": stop}
     return {**seen, **_unended(records, started)}
 
 
@@ -76,8 +77,19 @@ def record_exit(records: str, code: int | None, why: str = "") -> None:
         "phase": "command",
         "why": why,
     }
-    with open(os.path.join(records, "events.jsonl"), "a") as file:
-        file.write(json.dumps(event) + "\n")
+    path = os.path.join(records, "events.jsonl")
+    # A disk that was full may have left half a line.
+    before = read_text(path)
+    gap = "\n" if before and not before.endswith("\n") else ""
+    with open(path, "a") as file:
+        file.write(gap + json.dumps(event) + "\n")
+
+
+def end_unstarted(records: str) -> None:
+    """Take the claim, so that nobody starts the attempt, and record its end."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(os.path.join(records, "claim"), os.O_CREAT | os.O_EXCL, 0o600))
+        record_exit(records, None)
 
 
 def read_metrics(folder: str, records: str) -> dict[str, Any]:
@@ -86,9 +98,8 @@ def read_metrics(folder: str, records: str) -> dict[str, Any]:
     patterns = read_json(os.path.join(records, "job.json")).get("metrics", {})
     log = read_tail(os.path.join(records, "log-0.txt")) if patterns else ""
     for name, pattern in patterns.items():
-        found = re.findall(pattern, log)
-        if found:
-            last = found[-1]
+        with contextlib.suppress(re.error, IndexError):
+            last = re.findall(pattern, log)[-1]
             metrics[name] = _number(last if isinstance(last, str) else last[0])
     now = read_tail(os.path.join(folder, "out", "metrics.jsonl"))
     metrics.update(_last_values(now or read_tail(os.path.join(records, "metrics.jsonl"))))

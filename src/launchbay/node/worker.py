@@ -20,7 +20,15 @@ from typing import Any
 
 from files import has, read_json, read_text, write_whole
 from hardware import busy_gpus, memory_mib, usable_cpus
-from records import claimed, lives, read_attempt, read_events, record_exit, records_folder
+from records import (
+    claimed,
+    end_unstarted,
+    lives,
+    read_attempt,
+    read_events,
+    record_exit,
+    records_folder,
+)
 from runfolder import keep_outputs
 from waiting import Entry, Queue, kind_of, plain_environment
 
@@ -43,7 +51,10 @@ class Live:
         self.child = pid is not None
         self.pid = pid
         self.began = time.monotonic()
+        self.grace_s = entry["needs"].get("grace_s", GRACE_S)
         self.kill_at: float | None = None
+        self.code: int | None = None
+        """How our child ended, as far as it has."""
         self.ended = False
 
     def gone(self) -> bool:
@@ -60,7 +71,7 @@ class Live:
 
     def disown(self) -> None:
         """Another run.sh had claimed the attempt first."""
-        self.child, self.pid = False, None
+        self.child, self.pid, self.code = False, None, None
 
     def overdue(self) -> bool:
         """Whether its time limit is over."""
@@ -111,7 +122,8 @@ class Worker:
 
     def _adopt_one(self, name: str) -> None:
         entry = read_json(self._queue.path("picked", name))
-        if not entry or not os.path.isdir(entry["folder"]):
+        if not os.path.isdir(entry["folder"]):
+            # Somebody has removed the run, or its whole project.
             self._queue.drop(name)
         elif claimed(entry["folder"], entry["attempt"]):
             live = Live(name, entry)
@@ -132,10 +144,11 @@ class Worker:
         try:
             yield
         except Exception:  # noqa: BLE001
-            sys.stderr.write("%s set aside: %s" % (name, traceback.format_exc()))
+            sys.stderr.write("%s is set aside: %s" % (name, traceback.format_exc()))
             sys.stderr.flush()
             self._live.pop(name, None)
-            self._queue.set_aside(name, place)
+            for known in (place, "picked"):
+                self._queue.set_aside(name, known)
 
     def _reap(self) -> None:
         """Note which runs have ended."""
@@ -143,7 +156,11 @@ class Worker:
         for live in list(self._live.values()):
             with self._one_at_fault(live.name, "picked"):
                 if live.child and live.pid in codes:
-                    self._note_end(live, codes[live.pid])
+                    live.code = codes[live.pid]
+                if live.code is not None and not live.ended:
+                    # On a full disk it is tried again.
+                    with contextlib.suppress(OSError):
+                        self._note_end(live, live.code)
                 elif not live.child and not live.ended and live.gone():
                     live.ended = True
                 if live.ended and not self._stragglers(live):
@@ -154,8 +171,8 @@ class Worker:
         if os.WIFEXITED(code) and os.WEXITSTATUS(code) == LOST_RACE:
             live.disown()
             return
-        live.ended = True
         if "exit" in read_events(live.records):
+            live.ended = True
             return
         killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
         why = "run.sh could not record its end"
@@ -163,16 +180,16 @@ class Worker:
             why = "run.sh was killed by signal %d" % killed
         with contextlib.suppress(OSError):
             keep_outputs(live.entry["folder"], read_json(live.records + "/job.json")["outputs"])
-        with contextlib.suppress(OSError):
-            record_exit(live.records, 128 + killed if killed else os.WEXITSTATUS(code), why)
+        record_exit(live.records, 128 + killed if killed else os.WEXITSTATUS(code), why)
+        live.ended = True
 
     def _stragglers(self, live: Live) -> bool:
         """Whether processes of an ended run are still there; they are told to go."""
         if live.pid is None or not _left_behind(live):
             return False
         if live.kill_at is None:
-            live.kill_at = time.monotonic() + GRACE_S
-            _signal_all(processes_of(live.entry["run"], live.pid), signal.SIGTERM)
+            live.kill_at = time.monotonic() + live.grace_s
+            _signal_all(processes_of(live.entry, live.pid), signal.SIGTERM)
         return True
 
     def _finish(self, live: Live) -> None:
@@ -185,7 +202,7 @@ class Worker:
         for live in list(self._live.values()):
             if live.kill_at is not None:
                 if now > live.kill_at:
-                    live.kill_at = now + GRACE_S
+                    live.kill_at = now + live.grace_s
                     _kill(live)
             elif live.pid is not None and not live.ended:
                 if has(live.records, "cancel"):
@@ -196,7 +213,7 @@ class Worker:
 
     def _stop(self, live: Live) -> None:
         """run.sh passes it on to its group."""
-        live.kill_at = time.monotonic() + GRACE_S
+        live.kill_at = time.monotonic() + live.grace_s
         _signal_all({live.pid or 0} - {0}, signal.SIGTERM)
 
     def _start(self) -> None:
@@ -210,17 +227,16 @@ class Worker:
         blocked: dict[str, str] = {}
         scarce: set[str] = set()
         for name in sorted(names[0] for names in self._groups.values()):
-            entry = read_json(self._queue.path("waiting", name))
             with self._one_at_fault(name, "waiting"):
-                obstacle, kind, devices = self._obstacle(entry, scarce) if entry else ("", "", None)
+                entry = read_json(self._queue.path("waiting", name))
+                obstacle, kind, devices = self._obstacle(entry, scarce)
                 if obstacle:
                     blocked[kind_of(name)] = obstacle
                     scarce.add(kind)
                     continue
-            self._remove_head(kind_of(name))
-            if entry and self._queue.pick(name):
-                with self._one_at_fault(name, "picked"):
+                if self._queue.pick(name):
                     self._begin(name, entry, devices)
+            self._remove_head(kind_of(name))
             return True
         if blocked != self._blocked:
             self._blocked = blocked
@@ -300,6 +316,11 @@ class Worker:
         self._spawn(name, entry)
 
     def _spawn(self, name: str, entry: Entry) -> None:
+        records = records_folder(entry["folder"], entry["attempt"])
+        if has(records, "cancel"):
+            end_unstarted(records)
+            self._queue.drop(name)
+            return
         environment = self._environment
         if "devices" in entry or entry["needs"].get("hide_gpus"):
             devices = ",".join(entry.get("devices") or [])
@@ -344,7 +365,7 @@ def _spawn_session(argv: list[str], environment: dict[str, str]) -> int:
 
 def _kill(live: Live) -> None:
     """Everything of the run but run.sh, which then records the end; at last run.sh itself."""
-    found = processes_of(live.entry["run"], live.pid or 0) - {live.pid}
+    found = processes_of(live.entry, live.pid or 0) - {live.pid}
     _signal_all({pid for pid in found if pid}, signal.SIGKILL)
     if found or live.pid is None or live.ended:
         return
@@ -357,7 +378,7 @@ def _kill(live: Live) -> None:
 def _left_behind(live: Live) -> bool:
     """Whether the run's group has members; for a GPU's sake also what has left the group."""
     if live.entry.get("devices"):
-        return bool(processes_of(live.entry["run"], live.pid or 0))
+        return bool(processes_of(live.entry, live.pid or 0))
     try:
         os.killpg(live.pid or 0, 0)
     except (ProcessLookupError, PermissionError):
@@ -365,16 +386,20 @@ def _left_behind(live: Live) -> bool:
     return True
 
 
-def processes_of(run: str, group: int) -> set[int | None]:
-    """Ids of our processes that carry the run's id or belong to its group."""
-    mark = ("BAY_RUN_ID=%s" % run).encode()
+def processes_of(entry: Entry, group: int) -> set[int | None]:
+    """Ids of our processes that carry the attempt's marks or belong to its group."""
+    marks = {
+        ("BAY_RUN_ID=%s" % entry["run"]).encode(),
+        ("BAY_ATTEMPT=%d" % entry["attempt"]).encode(),
+        os.fsencode("BAY_OUT=%s/out" % entry["folder"]),
+    }
     found: set[int | None] = set()
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit():
             continue
         try:
             with open("/proc/%s/environ" % name, "rb") as file:
-                carries = mark in file.read().split(b"\0")
+                carries = marks <= set(file.read().split(b"\0"))
         except OSError:
             continue
         fields = read_text("/proc/%s/stat" % name).rpartition(")")[2].split()
