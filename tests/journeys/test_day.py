@@ -299,8 +299,43 @@ def test_copied_project_begins_anew_and_moved_one_goes_on(bay: Bay) -> None:
     copied = [row["action"] for row in copy.json("plan", "x=1", "true")]
     bay.project.rename(moved.project)
     followed = [row["action"] for row in moved.json("plan", "x=1", "true")]
+    (row,) = moved.json("ls", "--all")
 
     assert (copied, followed) == (["submit"], ["skip"])
+    assert Path(row["out"]).is_dir()
+    moved("rerun", "-q", row["id"], code=None)
+    assert moved.json("show", row["id"])["attempt"] == 2
+
+
+def test_a_value_more_in_the_file_is_no_changed_code(bay: Bay) -> None:
+    """Editing the experiment file itself asks nobody whether to redo what succeeded."""
+    bay.write("main.py", "pass")
+    bay.write("bay.yaml", "command: python3 main.py\nparams: {seed: [0, 1]}\n")
+    bay("run", "-q")
+    bay.write("bay.yaml", "command: python3 main.py\nparams: {seed: [0, 1, 2]}\n")
+    said = bay("run")
+
+    assert "3 runs · 2 done · 1 to submit" in said.err
+    assert "older code" not in said.err
+
+
+def test_results_take_the_newest_run_of_each_point(bay: Bay) -> None:
+    """What was run again is not averaged with what it replaces."""
+    bay("run", "-q", "x=1,2", "true")
+    bay("run", "-q", "--again", "x=1,2", "true")
+    rows = bay.json("results")
+
+    assert len(rows) == 2
+    assert len(bay.states()) == 4
+
+
+def test_a_short_experiment_name_is_no_end_of_an_id(bay: Bay) -> None:
+    """An experiment wins over a run whose id happens to end so."""
+    ids = bay("run", "-q", "--name", "long", "x=1..3", "true").out.split()
+    letter = ids[0][-1]
+    bay("run", "-q", "--name", letter, "x=9", "true")
+
+    assert [row["experiment"] for row in bay.json("ls", letter)] == [letter]
 
 
 def test_subfolder_is_where_a_typed_command_runs(bay: Bay) -> None:

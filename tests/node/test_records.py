@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from records import boot_id, end_unstarted, read_attempt, read_events, record_exit, start_ticks
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT = {"event": "exit", "at": 2.0, "code": 0, "signal": "", "phase": "command"}
 
@@ -148,7 +150,7 @@ def test_ended_before_it_started(run: Path) -> None:
 
 
 def test_metrics_from_the_log_and_from_the_program(run: Path) -> None:
-    """The last match of a pattern, then what the program itself wrote; what is neither is left out."""
+    """The last match of a pattern, then what the program itself wrote; the rest is left out."""
     record(run, me(), EXIT)
     patterns = {"loss": r"loss=(\S+)", "acc": r"(acc)=([0-9.]+)", "bad": "(", "none": "zzz"}
     (run / "attempts/1/job.json").write_text(json.dumps({"metrics": patterns}))

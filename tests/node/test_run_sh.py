@@ -464,7 +464,8 @@ def test_next_attempt_begins_with_a_new_working_folder(script: Script) -> None:
 def test_outputs_are_kept_and_found_again(script: Script) -> None:
     """What is written to a folder of outputs is the run's, and the next attempt's too."""
     outputs = ["logs", "deep/out", "unused", "odd name"]
-    first = "mkdir -p logs deep/out 'odd name'; echo 1 >logs/a; echo 1 >deep/out/b; echo 1 >'odd name/c'"
+    first = "mkdir -p logs deep/out 'odd name'; echo 1 >logs/a"
+    first += "; echo 1 >deep/out/b; echo 1 >'odd name/c'"
     folder = script.make(script=first, outputs=outputs)
     script.run(folder)
     script.make(script="cat logs/a deep/out/b; echo 2 >>logs/a", outputs=outputs, attempt=2)

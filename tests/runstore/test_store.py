@@ -86,17 +86,17 @@ def test_queries(store: RunStore, query: Query, numbers: list[int]) -> None:
     assert [int(one.params["seed"]) for one in store.runs(query)] == numbers
 
 
-def test_find_by_id_suffix_end_and_name(store: RunStore) -> None:
-    """An exact suffix wins over a longer end; a name means its newest run."""
+def test_find_by_id_suffix_name_and_end(store: RunStore) -> None:
+    """A name means its newest run; an end means every run that ends so."""
     store.add([run(1), run(2), run(12, name="demo-seed-1")])
 
-    def found(word: str) -> list[str]:
-        return [one.suffix for one in store.find(word, "p")]
+    def suffixes(found: list[Run]) -> list[str]:
+        return [one.suffix for one in found]
 
-    assert found("demo-seed-1-a0001") == ["a0001"]
-    assert found("a0002") == ["a0002"]
-    assert found("2") == ["a0002", "a0012"]
-    assert found("demo-seed-1") == ["a0012"]
+    assert suffixes(store.find("demo-seed-1-a0001", "p")) == ["a0001"]
+    assert suffixes(store.find("a0002", "p")) == ["a0002"]
+    assert suffixes(store.find_named("demo-seed-1", "p")) == ["a0012"]
+    assert suffixes(store.find_named("2", "p")) == ["a0002", "a0012"]
     assert store.find("a0001", "other") == []
 
 

@@ -40,6 +40,8 @@ def main() -> None:
         elif words == ["help", "--all"]:
             sys.stdout.write(render_help(everything=True))
         else:
+            if words[:1] == ["help"]:
+                words = [*words[1:], "--help"]
             from launchbay.cli.app import run_app  # noqa: PLC0415
 
             sys.exit(run_app(words))

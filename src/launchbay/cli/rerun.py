@@ -18,7 +18,6 @@ from launchbay.cli.options import (
 from launchbay.cli.screen import confirm, say
 from launchbay.core.errors import BadRequest
 from launchbay.core.run import State
-from launchbay.engine.again import Rerun
 from launchbay.engine.select import Selection, newest, select
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def command(
     changed = [run for run in runs if run.code != listing.id]
     if changed and not latest_code:
         say("the code has changed since; this is the old one, `--latest-code` takes today's")
-    how = Rerun(fresh=fresh, target=target, resources=lab.settings.resource_change(resources))
+    how = lab.settings.rerun_with(resources, fresh=fresh, target=target)
     sent = lab.rerun(runs, how, listing=listing if latest_code else None)
     if quiet:
         click.echo("\n".join(run.id for run in sent))

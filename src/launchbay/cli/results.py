@@ -53,6 +53,8 @@ def command(
     else:
         experiment = newest(lab.store, selection.project).experiment
         runs = lab.store.runs(Query(project=selection.project, experiment=experiment))
+    if not selection.ids:
+        runs = _newest_each(runs)
     if not no_refresh:
         runs = list(lab.refresh(runs).runs)
     if not runs:
@@ -68,6 +70,14 @@ def command(
         writer.writerows(table.rows)
     else:
         print_table(table)
+
+
+def _newest_each(runs: Sequence[Run]) -> list[Run]:
+    """Of runs of the same point the newest, so that old and new code are not averaged."""
+    newest_of = {run.identity: run for run in runs}
+    if len(newest_of) < len(runs):
+        say(f"{len(runs) - len(newest_of)} older runs of the same points are left out")
+    return list(newest_of.values())
 
 
 def print_results(lab: Lab, runs: Sequence[Run]) -> None:

@@ -47,7 +47,7 @@ def command(
     yes: bool,
     **flags: Any,  # noqa: ANN401
 ) -> int:
-    r"""Freeze the code, submit what is missing, failed or lost, and follow it.
+    """Freeze the code, submit what is missing, failed or lost, and follow it.
 
     \b
     bay run lr=0.1,0.01 seed=0..2 python train.py
@@ -55,7 +55,7 @@ def command(
     bay run sweep.yaml lr=0.3      with another value of one of its parameters
 
     In COMMAND, <key> is the value of a KEY; a key that it does not use is appended as --key value.
-    """
+    """  # noqa: D301 (click wants the backspace itself)
     typed = ctx.meta["typed"]
     origin = find_origin(source) if source else ""
     lab, draft = prepare(typed, flags, looking=True, origin=origin)

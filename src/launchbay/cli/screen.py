@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NARROWEST = 6
+SENTENCES = frozenset({"why", "command"})
+"""Columns that are read from the left."""
 GAP = "  "
 COLOURS = {
     State.CREATED: "bright_black",
@@ -98,7 +100,7 @@ def render_table(
     widths = _fit([max(map(len, column)) for column in zip(*cells, strict=True)], head, width)
     lines = [
         GAP.join(
-            _align(cell, size, right=name in numbers)
+            _align(cell, size, right=name in numbers, sentence=name in SENTENCES)
             for cell, size, name in zip(row, widths, head, strict=True)
         ).rstrip()
         for row in cells
@@ -118,7 +120,9 @@ def _fit(widths: list[int], heads: Sequence[str], width: int | None) -> list[int
     return widths
 
 
-def _align(cell: str, size: int, *, right: bool) -> str:
+def _align(cell: str, size: int, *, right: bool, sentence: bool) -> str:
+    if len(cell) > size and sentence:
+        cell = cell[: size - 1] + "…"
     if len(cell) > size:
         # The end of a name tells more than its middle.
         keep = size - 1

@@ -12,7 +12,14 @@ from launchbay.core.errors import BadRequest
 from launchbay.core.job import Job, Resources, from_record
 from launchbay.core.naming import launch_tag
 from launchbay.core.run import Run, State, Status
-from launchbay.engine.launch import labels_of, next_attempt, render_resources, send, stage
+from launchbay.engine.launch import (
+    labels_of,
+    next_attempt,
+    record_launch,
+    render_resources,
+    send,
+    stage,
+)
 from launchbay.engine.project import owned_launch
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import freeze
@@ -36,6 +43,7 @@ class Rerun:
     fresh: bool = False
     target: str | None = None
     resources: Callable[[Resources], Resources] = _as_it_was
+    parallel: int | None = None
 
 
 def rerun(
@@ -72,7 +80,8 @@ def _rerun_on(
         for run in runs
     ]
     jobs = [_next_job(lab, old, new, how) for old, new in zip(runs, again, strict=True)]
-    with owned_launch(lab.project, tag):
+    with owned_launch(lab.project, tag) as folder:
+        record_launch(lab, folder)
         plans = place.backend.plan(jobs)
         with lab.store.transaction():
             lab.store.add(again)
@@ -88,6 +97,7 @@ def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
         snapshot=new.code,
         fresh=how.fresh,
         resources=how.resources(job.resources),
+        parallel=how.parallel or job.parallel,
         labels=labels_of(new, lab.project),
     )
 

@@ -20,11 +20,12 @@ from launchbay.core.run import Cause, Run, State, Status
 from launchbay.core.sweep import Choice, Experiment, Grid
 from launchbay.engine.project import Project, ensure_project, launch_lives, owned_launch
 from launchbay.runstore.store import Query, RunStore
+from launchbay.sync.compare import changed_paths
 from launchbay.sync.provenance import Git, read_git
 from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from launchbay.core.backend import Backend
@@ -84,6 +85,8 @@ class Draft:
     place: Place
     listing: Listing
     steps: tuple[Step, ...]
+    same_code: frozenset[str]
+    """Ids of frozen code that today's differs from in nothing but the experiment file."""
 
     @property
     def to_submit(self) -> list[Step]:
@@ -99,18 +102,38 @@ class Draft:
             if step.run
             and step.how == "skip"
             and step.run.state is State.SUCCEEDED
-            and step.run.code != self.listing.id
+            and step.run.code not in self.same_code
         ]
 
 
 def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
     """Expand the grid and decide about each point; writes nothing."""
     place = lab.targets.open(target)
-    points = _points(request, lab.project, place.name)
-    steps = _decide_all(points, request, lab.project, listing.id, store=lab.store, now=lab.clock())
+    points = list(_points(request, lab.project, place.name))
+    same_code = _same_code(lab, points, listing)
+    steps = _decide_all(points, request, lab.project, same_code, store=lab.store, now=lab.clock())
     return Draft(
-        request=request, project=lab.project, place=place, listing=listing, steps=tuple(steps)
+        request=request,
+        project=lab.project,
+        place=place,
+        listing=listing,
+        steps=tuple(steps),
+        same_code=same_code,
     )
+
+
+def _same_code(lab: Lab, points: Sequence[_Point], listing: Listing) -> frozenset[str]:
+    """Whose code today's is: adding a value to the experiment file changes no program."""
+    query = Query(project=lab.project.id, identities=[point.identity for point in points])
+    codes = {run.code for run in lab.store.runs(query)} if lab.project.id else set()
+    path = lab.settings.path
+    own = {str(path.relative_to(lab.project.folder))} if path else set()
+    same = {listing.id}
+    for code in codes - same:
+        tree = lab.project.bay / "snapshots" / code
+        if tree.is_dir() and set(changed_paths(listing, tree)) <= own:
+            same.add(code)
+    return frozenset(same)
 
 
 Deliver = Callable[[Sequence[Plan], Sequence[Run]], list[Run]]
@@ -168,12 +191,10 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     os.utime(snapshot.tree)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
-        _write_provenance(folder, read_git(project.folder))
-        _write_environment(folder)
+        record_launch(lab, folder)
         made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock())
         with lab.store.transaction():
             lab.store.add_project(project.id, name=project.name, folder=project.folder)
-            lab.store.add_launch(tag, project=project.id, argv=sys.argv, created_at=made.now)
             steps = _decide_again(made, lab.store)
             taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
@@ -181,6 +202,14 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             lab.store.add(runs)
         stage(lab, plan.place.backend, runs)
         return deliver(plans, runs)
+
+
+def record_launch(lab: Lab, folder: Path) -> None:
+    """What was typed, where the code came from, and in which environment."""
+    project, tag = lab.project, folder.name
+    _write_provenance(folder, read_git(project.folder))
+    _write_environment(folder)
+    lab.store.add_launch(tag, project=project.id, argv=sys.argv, created_at=lab.clock())
 
 
 def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
@@ -223,7 +252,7 @@ def check(plan: Draft) -> None:
 
 
 def decide(
-    run: Run | None, request: Request, *, code: str, lives: bool, now: float
+    run: Run | None, request: Request, *, same_code: Collection[str], lives: bool, now: float
 ) -> tuple[How, str]:
     """What to do about a point whose newest run is `run`, and why."""
     if run is None or request.experiment.always:
@@ -240,7 +269,7 @@ def decide(
                 return "replace", f"replaces the one {run.state}"
             return "skip", f"{run.state} as {run.suffix}"
         case State.SUCCEEDED:
-            older = run.code != code
+            older = run.code not in same_code
             if request.again or (request.changed_code and older):
                 return "new", "again" if request.again else "the code has changed"
             note = " under older code" if older else ""
@@ -252,7 +281,8 @@ def _decide_again(made: _Launch, store: RunStore) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
     plan = made.plan
     points = _points(plan.request, plan.project, plan.place.name)
-    steps = _decide_all(points, plan.request, plan.project, made.code, store=store, now=made.now)
+    same_code = plan.same_code | {made.code}
+    steps = _decide_all(points, plan.request, plan.project, same_code, store=store, now=made.now)
     # A first launch gives the project its id, and with it all identities: compare parameters.
     wanted = {tuple(step.params.items()) for step in plan.to_submit}
     return [
@@ -295,10 +325,10 @@ def identify(
 
 
 def _decide_all(
-    points: Iterator[_Point],
+    points: Iterable[_Point],
     request: Request,
     project: Project,
-    code: str,
+    same_code: Collection[str],
     *,
     store: RunStore,
     now: float,
@@ -318,7 +348,7 @@ def _decide_all(
         if (run is None or run.state is not State.SUCCEEDED) and point.identity in elsewhere:
             run = elsewhere[point.identity]
         lives = living.get(run.launch, False) if run else False
-        how, why = decide(run, request, code=code, lives=lives, now=now)
+        how, why = decide(run, request, same_code=same_code, lives=lives, now=now)
         steps.append(Step(**vars(point), how=how, why=why, run=run))
     return steps
 
@@ -463,7 +493,10 @@ def render_resources(need: Resources) -> dict[str, str]:
     given = {name: value for name, value in asdict(need).items() if value not in (None, ())}
     if need.nodes == 1:
         del given["nodes"]
-    return {name: str(value) for name, value in given.items()}
+    return {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in given.items()
+    }
 
 
 # What tells how a run was made, and nothing that could be a key.

@@ -8,7 +8,7 @@ from launchbay.config.paths import state_folder
 from launchbay.engine.lab import Lab
 from launchbay.engine.project import read_project
 from launchbay.engine.settings import Settings, read_settings
-from launchbay.runstore.store import RunStore, index_path
+from launchbay.runstore.store import Query, RunStore, index_path
 
 
 def open_lab(
@@ -27,4 +27,19 @@ def open_lab(
     project = read_project(settings.folder)
     path = index_path(state_folder())
     store = RunStore(path if writing or path.exists() else None)
-    return Lab(project, store, settings=settings)
+    lab = Lab(project, store, settings=settings)
+    if writing and project.id:
+        _follow_project(lab)
+    return lab
+
+
+def _follow_project(lab: Lab) -> None:
+    """Mend the index where the project was moved, or where it knows nothing of its runs."""
+    project, store = lab.project, lab.store
+    name, folder = store.projects().get(project.id, ("", project.folder))
+    if name and folder != project.folder:
+        store.move_project(project.id, folder, project.folder)
+    runs = project.bay / "runs"
+    if not store.runs(Query(project=project.id, last=1)) and runs.is_dir() and any(runs.iterdir()):
+        # The index was lost; what it held is in the run folders.
+        lab.rebuild()

@@ -116,4 +116,4 @@ def _read_mark(folder: Path) -> dict[str, str]:
 def _is_copy(folder: Path, mark: dict[str, str]) -> bool:
     """Whether the mark came along when the whole folder was copied; a moved one keeps its id."""
     other = Path(mark["folder"])
-    return other != folder and _read_mark(other).get("id") == mark.get("id")
+    return other.resolve() != folder.resolve() and _read_mark(other).get("id") == mark.get("id")

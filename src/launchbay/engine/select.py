@@ -83,14 +83,17 @@ def newest(store: RunStore, project: str | None) -> Run:
 
 def _resolve(store: RunStore, word: str, project: str | None) -> list[Run]:
     found = store.find(word, project)
+    if not found:
+        # Before ends of ids: a short name must not be taken for a chance ending.
+        of_experiment = store.runs(Query(project=project, experiment=word))
+        if of_experiment:
+            return of_experiment
+        found = store.find_named(word, project)
     if len(found) == 1:
         return found
     if found:
         listed = ", ".join(f"`{run.id}`" for run in found[-10:])
         raise BadRequest(f"`{word}` may mean {len(found)} runs", hint=f"type more of one: {listed}")
-    of_experiment = store.runs(Query(project=project, experiment=word))
-    if of_experiment:
-        return of_experiment
     known = {run.name for run in store.runs(Query(project=project, last=1000))}
     known |= {name for name, *_ in store.experiments(Query(project=project))}
     near = suggest(word, known) or ""

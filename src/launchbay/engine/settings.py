@@ -11,11 +11,12 @@ from launchbay.config.paths import find_experiment_file, user_config_path
 from launchbay.core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from launchbay.config.schema import ExperimentFile, UserConfig
-    from launchbay.core.job import Job, Resources
+    from launchbay.core.job import Job
     from launchbay.core.sweep import Experiment
+    from launchbay.engine.again import Rerun
     from launchbay.sync.snapshot import Listing
 
 
@@ -103,20 +104,23 @@ class Settings:
         code = self.file.code if self.file else ()
         return scan(self.folder, store=store, code=code, outputs=job.outputs)
 
-    def resource_change(self, resources: Mapping[str, str]) -> Callable[[Resources], Resources]:
-        """What flags of resources do to those of a job."""
+    def rerun_with(self, resources: Mapping[str, str], *, fresh: bool, target: str | None) -> Rerun:
+        """How to run again with flags of resources over what a job had."""
+        from launchbay.config.build import with_resources  # noqa: PLC0415
+        from launchbay.core.job import Argv, Resources  # noqa: PLC0415
+        from launchbay.core.sweep import Experiment  # noqa: PLC0415
+        from launchbay.engine.again import Rerun  # noqa: PLC0415
 
-        def change(need: Resources) -> Resources:
-            if not resources:
-                return need
-            from launchbay.config.build import with_resources  # noqa: PLC0415
-            from launchbay.core.job import Argv  # noqa: PLC0415
-            from launchbay.core.sweep import Experiment  # noqa: PLC0415
-
+        def changed(need: Resources) -> Experiment:
             bare = Experiment(name="", project="", command=Argv(()), resources=need)
-            return with_resources(bare, resources).resources
+            return with_resources(bare, resources)
 
-        return change
+        return Rerun(
+            fresh=fresh,
+            target=target,
+            resources=lambda need: changed(need).resources,
+            parallel=changed(Resources()).parallel,
+        )
 
     def _described(self, wish: Wish) -> Experiment:
         from launchbay.config import build  # noqa: PLC0415

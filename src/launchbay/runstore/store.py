@@ -90,6 +90,16 @@ class RunStore:
         rows = self._rows("SELECT id, name, folder FROM projects", ())
         return {row["id"]: (row["name"], Path(row["folder"])) for row in rows}
 
+    def move_project(self, project_id: str, old: Path, new: Path) -> None:
+        """Follow a project whose folder was moved, and the runs that it holds."""
+        root = json.dumps(str(old / ".bay"))[1:-1]
+        fresh = json.dumps(str(new / ".bay"))[1:-1]
+        self._write(
+            "UPDATE runs SET place = replace(place, ?, ?) WHERE project = ?",
+            [(f'"{root}"', f'"{fresh}"', project_id)],
+        )
+        self._write("UPDATE projects SET folder = ? WHERE id = ?", [(str(new), project_id)])
+
     def add_launch(self, tag: str, *, project: str, argv: Sequence[str], created_at: float) -> None:
         """Remember what was typed."""
         row = (tag, project, json.dumps(list(argv)), created_at)
@@ -148,19 +158,15 @@ class RunStore:
         return [_attempt(row) for row in rows]
 
     def find(self, word: str, project: str | None) -> list[Run]:
-        """The runs that a typed id may mean: by id, by suffix, by end of the id, by name.
+        """The runs of which this is the id or its suffix."""
+        return self._matching("id = ?", word, project) or self._matching(
+            "suffix = ?", word, project
+        )
 
-        The first kind that finds anything answers; a name means its newest run.
-        """
-        for condition, value in (
-            ("id = ?", word),
-            ("suffix = ?", word),
-            ("substr(id, -length(?1)) = ?1", word),
-        ):
-            found = self._matching(condition, value, project)
-            if found:
-                return found
-        return self._matching("name = ?", word, project)[-1:]
+    def find_named(self, word: str, project: str | None) -> list[Run]:
+        """The newest run of this name, or else those whose ids end so."""
+        named = self._matching("name = ?", word, project)[-1:]
+        return named or self._matching("substr(id, -length(?1)) = ?1", word, project)
 
     def forget(self, run_ids: Sequence[str]) -> None:
         """Remove runs from the index."""
