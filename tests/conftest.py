@@ -32,8 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test says in a sentence what behaviour it shows."""
+    """Every test says in a sentence what behaviour it shows; those that start `bay` take longer."""
     for item in items:
+        if {"bay", "ordinary", "desk"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
         function = getattr(item, "function", None)
         assert function is None or function.__doc__, f"{item.nodeid} has no docstring"
 

@@ -34,9 +34,16 @@ def open_later(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return made
 
 
+def with_data(bay: Bay) -> None:
+    """Something that is linked: then a tree of code and links is made."""
+    bay.write(".bayignore", "data\n")
+    bay.write("data/x", "")
+
+
 @pytest.fixture
 def lab(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A project with one run, and frozen code and a launch of none, eight days later."""
+    with_data(bay)
     bay("run", "-q", "true")
     for name in (
         "snapshots/0123456789ab",
@@ -57,6 +64,7 @@ def names(lab: Lab) -> dict[str, list[str]]:
 
 def test_unreferenced_code_goes(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code, tree and launch of a forgotten run go, and the working folder of another that ended."""
+    with_data(bay)
     for text in ("first", "second"):
         bay.write("a.txt", text)
         bay("run", "-q", "true")

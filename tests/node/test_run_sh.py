@@ -200,6 +200,13 @@ def test_term_ends_the_whole_group(script: Script) -> None:
     eventually(lambda: not is_alive(int(log_of(folder))))
 
 
+def ignores(pid: int, number: int) -> bool:
+    """Whether the process takes no notice of a signal."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (mask,) = (line.split()[1] for line in lines if line.startswith("SigIgn"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def test_usr1_is_passed_on(script: Script) -> None:
     """USR1 reaches the command, as often as it is sent, and ends nothing."""
     folder = script.make(script=f"trap 'echo told' USR1; echo ready; {WAITS}")
@@ -207,6 +214,8 @@ def test_usr1_is_passed_on(script: Script) -> None:
     eventually(lambda: log_of(folder))
     process.send_signal(signal.SIGUSR1)
     eventually(lambda: log_of(folder).count("told") == 1)
+    # While it tells the others, it does not listen.
+    eventually(lambda: not ignores(process.pid, signal.SIGUSR1))
     process.send_signal(signal.SIGUSR1)
     eventually(lambda: log_of(folder).count("told") == 2)
     (folder / "work" / "go").touch()
