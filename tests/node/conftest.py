@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.conftest import end_queue
 from tests.node.workshop import NODE, Desk
 
 if TYPE_CHECKING:
@@ -21,4 +20,4 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     """An empty queue; whatever runs there is ended afterwards."""
     made = Desk(tmp_path)
     yield made
-    end_queue(made.state)
+    made.end()

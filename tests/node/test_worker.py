@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-# ruff: noqa: PTH
+import errno
+import fcntl
 import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import worker
+from entries import Entry
+from live import LiveRun
+from processes import clock
 from tests.conftest import eventually
 from tests.node.workshop import Desk, is_alive, make_job, read_events
+from waiting import Queue, open_lock, try_lock
+from worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SMI = """#!/bin/sh
 case "$1" in
@@ -63,6 +75,22 @@ def four_gpus(desk: Desk) -> Desk:
     (desk.tools / "nvidia-smi").write_text(SMI)
     (desk.tools / "nvidia-smi").chmod(0o755)
     return desk
+
+
+@pytest.fixture
+def own(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker in this very process, with one run that waits."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(desk.state))
+    queue = Queue()
+    queue.make()
+    folder = desk.run("r")
+    (folder / "attempts/1").mkdir(parents=True)
+    needs = {"gpus": 1, "devices": ["0"]}
+    record = {"run": "r", "attempt": 1, "folder": str(folder), "needs": needs, "caps": {}}
+    queue.put(Entry(record), 1)
+    made = Worker(queue, open_lock(queue.folder), -1)
+    yield made
+    os.close(made.lock)
 
 
 @pytest.mark.parametrize(("caps", "most"), [(TARGET, 2), (SWEEP, 1), (HOST, 3), ({}, 4)])
@@ -495,3 +523,91 @@ def test_runs_overlap_no_more_than_allowed(desk: Desk) -> None:
     spans = [[event["at"] for event in read_events(desk.run(run))] for run in runs]
 
     assert all(before[1] <= after[0] + 0.02 for before, after in pairwise(spans))
+
+
+def test_full_disk_lets_runs_wait(own: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the worker cannot write what a run gets, the run waits and says why."""
+
+    def full(path: str, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    monkeypatch.setattr(worker, "write_whole", full)
+    own.start_all(clock())
+
+    assert [why.partition(":")[0] for why in own.blocked.values()] == ["No space left on device"]
+    assert own.queue.names("waiting").keys() == {"r-1"}
+    assert own.queue.names("picked") == {}
+    assert own.paused_until > clock()
+
+
+def test_program_that_is_gone_fails_no_run(own: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker whose run.sh was deleted leaves, and what it picked is kept for the next."""
+    monkeypatch.setattr(worker, "HERE", "/no/such/folder")
+    own.start_all(clock())
+    (name,) = own.queue.names("picked").values()
+
+    assert own.leaves
+    assert own.queue.read("picked", name).devices == ["0"]
+
+
+def test_trouble_with_a_living_run_does_not_free_its_gpu(own: Worker) -> None:
+    """What goes wrong in minding a run sets it aside only when nothing of it runs any more."""
+    (name,) = own.queue.names("waiting").values()
+    own.queue.pick(name)
+    run = own.live[name] = LiveRun(name, own.queue.read("picked", name))
+    variables = {"BAY_OUT": f"{run.entry.folder}/out", "BAY_ATTEMPT": "1"}
+    with subprocess.Popen(["sleep", "600"], env=variables) as process:
+        eventually(run.processes)
+        with own.guard(name):
+            raise RuntimeError(name)
+        held = list(own.live), own.queue.names("aside")
+        process.kill()
+    own.tend_all(clock())
+
+    assert held == ([name], {})
+    assert (list(own.live), own.queue.names("aside")) == ([], {"r-1": name})
+
+
+def test_lock_that_was_tidied_away(own: Worker) -> None:
+    """A worker whose lock was removed makes it anew, or leaves where somebody else was quicker."""
+    path = Path(f"/proc/self/fd/{own.lock}").readlink()
+    kept = own.keep_lock()
+    path.unlink()
+    again = own.keep_lock()
+    other = open_lock(own.queue.folder)
+    free = try_lock(other)
+    os.close(other)
+    path.unlink()
+    taken = open_lock(own.queue.folder)
+    fcntl.flock(taken, fcntl.LOCK_EX)
+    lost = own.keep_lock()
+    os.close(taken)
+
+    assert (kept, again, free, lost) == (True, True, False, False)
+
+
+def test_adopted_run_that_left_a_process_keeps_its_gpu(four_gpus: Desk) -> None:
+    """Worker and run.sh killed: the GPU is given again only when the program is gone too."""
+    desk = four_gpus
+    text = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
+    desk.add(make_job("a", script=text, needs={**gpu(4)["needs"], "grace_s": 1}))
+    eventually(lambda: desk.log("a"))
+    program = int(desk.log("a"))
+    kill_worker(desk)
+    os.kill(desk.started("a")["pid"], signal.SIGKILL)
+    alive = f"grep -qs '^State:.[^Z]' /proc/{program}/status"
+    desk.add(make_job("b", script=f"! {alive}", **gpu(4)))
+    (seen,) = desk.until("ended", "b")
+
+    assert seen["code"] == 0
+
+
+def test_outputs_of_a_lost_run_are_kept(desk: Desk) -> None:
+    """What a killed run wrote is moved to its outputs by whoever finds out."""
+    text = "mkdir results; echo x >results/x; echo ready; exec sleep 600"
+    desk.add(make_job("r", script=text, outputs=["results"]))
+    eventually(lambda: desk.log("r"))
+    kill_worker(desk)
+    os.killpg(desk.started("r")["pid"], signal.SIGKILL)
+    desk.look("r")
+    eventually((desk.run("r") / "out/results/x").exists)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,25 @@ class Desk:
                 if b"work" in words and mark in (folder / "environ").read_bytes().split(b"\0"):
                     return pid
         return None
+
+    def processes(self) -> list[int]:
+        """Everything that runs for this queue, its worker first."""
+        mark = f"XDG_STATE_HOME={self.state}".encode()
+        found = []
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                pid = int(folder.name)
+                if mark in (folder / "environ").read_bytes().split(b"\0") and is_alive(pid):
+                    found.append(pid)
+        return sorted(found, key=lambda pid: pid != self.worker())
+
+    def end(self) -> None:
+        """End the worker and all that it started."""
+        deadline = time.monotonic() + 10
+        while (found := self.processes()) and time.monotonic() < deadline:
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def errors(self) -> str:
         """What the workers complained about."""

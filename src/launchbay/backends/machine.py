@@ -46,12 +46,17 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NODE_PROGRAMS = (
+    "entries.py",
     "files.py",
     "hardware.py",
+    "line.py",
+    "live.py",
     "pack.py",
+    "processes.py",
     "records.py",
     "run.sh",
     "runfolder.py",
+    "slots.py",
     "waiting.py",
     "worker.py",
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
+LONGEST_ANSWER_S = 20
+
 
 def usable_cpus() -> int:
     """Processors that we may use."""
@@ -23,7 +25,7 @@ def memory_mib() -> int | None:
 
 def read_gpus() -> list[list[str]]:
     """Id and name of each GPU; exactly those of CUDA_VISIBLE_DEVICES in a batch allocation."""
-    rows = _ask_nvidia("--query-gpu=index,uuid,name", 3)
+    rows = _ask_nvidia("--query-gpu=", "index", "uuid", "name")
     given = os.environ.get("CUDA_VISIBLE_DEVICES") if os.environ.get("SLURM_JOB_ID") else None
     if given is None:
         return [[index, name] for index, _, name in rows]
@@ -32,32 +34,33 @@ def read_gpus() -> list[list[str]]:
 
 
 def busy_gpus() -> set[str]:
-    """Ids of the GPUs on which other people's processes run."""
-    index_of = {uuid: index for index, uuid in _ask_nvidia("--query-gpu=index,uuid", 2)}
+    """Index and UUID of the GPUs on which other people's processes run."""
+    index_of = {uuid: index for index, uuid in _ask_nvidia("--query-gpu=", "index", "uuid")}
     busy = set()
-    for uuid, pid in _ask_nvidia("--query-compute-apps=gpu_uuid,pid", 2):
+    for uuid, pid in _ask_nvidia("--query-compute-apps=", "gpu_uuid", "pid"):
         try:
             others = os.stat("/proc/%s" % pid).st_uid != os.getuid()
         except OSError:
             # Outside our view of processes, so not one of ours.
             others = True
         if others:
-            busy.add(index_of.get(uuid, uuid))
+            busy.update({uuid, index_of.get(uuid, uuid)})
     return busy
 
 
-def _ask_nvidia(query: str, columns: int) -> list[list[str]]:
+def _ask_nvidia(query: str, *columns: str) -> list[list[str]]:
     try:
         done = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader"],
+            ["nvidia-smi", query + ",".join(columns), "--format=csv,noheader"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=LONGEST_ANSWER_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
     lines = done.stdout.decode("utf-8", "replace").splitlines() if not done.returncode else []
-    rows = [[part.strip() for part in line.split(",")] for line in lines]
-    return [row for row in rows if len(row) == columns]
+    # The name comes last and may hold commas.
+    rows = [[part.strip() for part in line.split(",", len(columns) - 1)] for line in lines]
+    return [row for row in rows if len(row) == len(columns)]

@@ -17,19 +17,21 @@ work     be the one that works on the queue (started by the others, detached)
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any, Iterator
 
+from entries import FORMAT, Entry, NewerFormat, entry_key
 from files import read_json, write_new
+from processes import processes_of, send_signal
 from records import claimed, end_unstarted, read_attempt, records_folder
-from waiting import Queue, kind_of, try_lock
+from waiting import Queue, kind_of, only_adder
 
-FORMAT = 1
 ANSWER_EVERY_S = 0.1
+COPIED = ("attempt", "target", "root", "plan", "native_id", "needs", "caps")
 
 
 def main() -> None:
@@ -44,7 +46,9 @@ def main() -> None:
     }
     os.umask(0o077)
     if sys.argv[1] == "work":
-        work(int(sys.argv[2]))
+        from worker import work  # noqa: PLC0415 (only the worker needs it)
+
+        work(sys.argv[2])
         return
     try:
         verbs[sys.argv[1]]()
@@ -56,20 +60,28 @@ def main() -> None:
 def add() -> None:
     """Read a plan's lines and then one of secrets; print `{"ok": run}` for each that is in."""
     queue = Queue()
-    known = queue.keys()
-    flushed_at = time.monotonic()
-    for job, folder, writer in read_plan():
-        key = "%s-%d" % (job["run_id"], job["attempt"])
-        if key not in known and not claimed(folder, job["attempt"]):
-            writer.write(folder, os.path.join(folder, "work"), job)
-            queue.put(job, folder, key)
-        sys.stdout.write(json.dumps({"ok": job["run_id"]}) + "\n")
-        if time.monotonic() - flushed_at > ANSWER_EVERY_S:
-            # The first runs need not wait until the last is written.
-            queue.ensure_worker()
-            sys.stdout.flush()
-            flushed_at = time.monotonic()
+    queue.make()
+    with only_adder(queue):
+        known, order = queue.known(), queue.next_order()
+        flushed_at = time.monotonic()
+        for number, (job, folder, writer) in enumerate(read_plan()):
+            waits = entry_key(job["run_id"], job["attempt"]) in known
+            if not waits and not claimed(folder, job["attempt"]):
+                writer.write(folder, os.path.join(folder, "work"), job)
+                queue.put(make_entry(job, folder), order + number)
+            sys.stdout.write(json.dumps({"ok": job["run_id"]}) + "\n")
+            if time.monotonic() - flushed_at > ANSWER_EVERY_S:
+                # The first runs need not wait until the last is written.
+                queue.ensure_worker()
+                sys.stdout.flush()
+                flushed_at = time.monotonic()
     queue.ensure_worker()
+
+
+def make_entry(job: dict[str, Any], folder: str) -> Entry:
+    """What the queue keeps of a job."""
+    kept = {name: job[name] for name in COPIED}
+    return Entry({"format": FORMAT, "run": job["run_id"], **kept, "folder": folder})
 
 
 def prepare() -> None:
@@ -85,10 +97,10 @@ def read_plan() -> Iterator[tuple[dict[str, Any], str, Any]]:
 
     header = json.loads(sys.stdin.readline())
     lines = sys.stdin.read().splitlines()
-    writer = Writer(json.loads(lines.pop()))
     if header["format"] > FORMAT:
         answer({"error": "this host's launchbay is too old for these runs; update it"})
-        return
+        raise SystemExit(1)
+    writer = Writer(json.loads(lines.pop()))
     for line in lines:
         job = {**json.loads(line), **{key: header[key] for key in ("target", "root", "plan")}}
         yield job, os.path.join(header["root"], "runs", job["run_id"]), writer
@@ -99,26 +111,42 @@ def look() -> None:
     asked = json.load(sys.stdin)
     queue = Queue()
     # In this order: whatever leaves the queue has been claimed before.
-    waiting = {name: ahead for ahead, name in enumerate(sorted(queue.names("waiting").values()))}
-    by_key = {name.partition("-")[2]: name for name in waiting}
-    picked, aside = queue.names("picked"), queue.names("aside")
-    if waiting or picked:
+    places = list_places(queue)
+    if places:
         queue.ensure_worker()
     blocked = read_json(queue.path("blocked.json"))
     for run, attempt in asked["runs"]:
-        key = "%s-%d" % (run, attempt)
-        if key in by_key:
-            name = by_key[key]
-            why = blocked.get(kind_of(name), "")
-            seen = {"state": "waiting", "ahead": waiting[name], "why": why}
-        else:
+        key = entry_key(run, attempt)
+        name, ahead = places.get(key, ("", None))
+        if ahead is None:
             seen = read_attempt(os.path.join(asked["root"], "runs", run), attempt)
-            if seen["state"] == "absent":
-                seen = {"state": "waiting", "ahead": 0, "why": ""}
-                if key not in picked:
-                    why = "it was set aside; pack.log says why" if key in aside else "unknown"
-                    seen = {"state": "lost", "why": why}
+        if ahead is not None or (seen["state"] == "absent" and name):
+            seen = {"state": "waiting", "ahead": ahead or 0, "why": blocked.get(kind_of(name), "")}
+        elif seen["state"] == "absent":
+            seen = find_absent(queue, key)
         sys.stdout.write(json.dumps({**seen, "run": run}) + "\n")
+
+
+def list_places(queue: Queue) -> dict[str, tuple[str, int | None]]:
+    """Run and attempt to its file name and how many are before it; None once it was picked."""
+    # In this order: what moves on meanwhile is seen at least once.
+    waiting = sorted(queue.names("waiting").items(), key=lambda item: item[1])
+    places: dict[str, tuple[str, int | None]] = {
+        key: (name, None) for key, name in queue.names("picked").items()
+    }
+    places.update({key: (name, ahead) for ahead, (key, name) in enumerate(waiting)})
+    return places
+
+
+def find_absent(queue: Queue, key: str) -> dict[str, Any]:
+    """What is to be said of a run that did not begin, and was not in the queue a moment ago."""
+    if key in queue.names("aside"):
+        why = "it was set aside; `%s` says why" % queue.path("pack.log")
+        return {"state": "lost", "why": why}
+    # A worker may have put it back while we listed.
+    if key in list_places(queue):
+        return {"state": "waiting", "ahead": 0, "why": ""}
+    return {"state": "lost", "why": "unknown"}
 
 
 def cancel() -> None:
@@ -132,10 +160,14 @@ def cancel() -> None:
         if not os.path.isdir(records) or read_attempt(folder, attempt)["state"] == "ended":
             continue
         write_new(os.path.join(records, "cancel"), "")
-        name = names.get("%s-%d" % (run, attempt))
-        if name and queue.pick(name):
+        key = entry_key(run, attempt)
+        if key in names and queue.pick(names[key]):
             end_unstarted(records)
-            queue.drop(name)
+            queue.drop(names[key])
+        elif key not in queue.names("picked"):
+            # Nobody minds it: somebody runs it by hand.
+            for pid in processes_of(folder, attempt, None):
+                send_signal(pid, signal.SIGTERM)
     queue.ensure_worker()
 
 
@@ -144,11 +176,11 @@ def list_runs() -> None:
     queue = Queue()
     for place in ("waiting", "picked"):
         for name in sorted(queue.names(place).values()):
-            entry = read_json(queue.path(place, name))
-            if entry:
-                answer(
-                    {key: entry[key] for key in ("run", "attempt", "root", "target", "native_id")}
-                )
+            try:
+                record = queue.read(place, name).record
+            except (OSError, ValueError, NewerFormat):
+                continue
+            answer({key: record[key] for key in ("run", "attempt", "root", "target", "native_id")})
 
 
 def survey() -> None:
@@ -164,21 +196,6 @@ def survey() -> None:
             "home": os.path.expanduser("~"),
         }
     )
-
-
-def work(lock: int) -> None:
-    """Work on the queue until nothing is left; `lock` is the inherited descriptor of the lock."""
-    from worker import Worker  # noqa: PLC0415
-
-    # A run that inherited it would hold the lock after our death.
-    os.set_inheritable(lock, False)  # noqa: FBT003
-    queue = Queue()
-    while True:
-        Worker(queue).run()
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        # Whoever added something while we still held the lock counted on us.
-        if not queue.keys() or not try_lock(lock):
-            return
 
 
 def answer(value: dict[str, Any]) -> None:

@@ -25,6 +25,25 @@ def claimed(folder: str, attempt: int) -> bool:
     return has(records_folder(folder, attempt), "claim")
 
 
+def claim(records: str) -> bool:
+    """Make the attempt ours; whether that went well."""
+    path = os.path.join(records, "claim")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def young_claim(records: str) -> bool:
+    """Whether there is a claim whose maker may be about to say who it is."""
+    try:
+        made_at = os.stat(os.path.join(records, "claim")).st_mtime
+    except OSError:
+        return False
+    return time.time() - made_at < CLAIM_AGE_S
+
+
 def read_attempt(folder: str, attempt: int) -> dict[str, Any]:
     """The state `absent`, `running`, `ended` or `lost` of one attempt, and what is known of it."""
     records = records_folder(folder, attempt)
@@ -48,11 +67,9 @@ def _unended(records: str, started: dict[str, Any]) -> dict[str, str]:
     if started:
         why = death(started)
         return {"state": "lost" if why else "running", "why": why}
-    try:
-        claimed_at = os.stat(os.path.join(records, "claim")).st_mtime
-    except OSError:
+    if not has(records, "claim"):
         return {"state": "absent", "why": ""}
-    if time.time() - claimed_at < CLAIM_AGE_S:
+    if young_claim(records):
         return {"state": "running", "why": ""}
     return {"state": "lost", "why": "it was claimed and never started"}
 
@@ -87,8 +104,7 @@ def record_exit(records: str, code: int | None, why: str = "") -> None:
 
 def end_unstarted(records: str) -> None:
     """Take the claim, so that nobody starts the attempt, and record its end."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(os.path.join(records, "claim"), os.O_CREAT | os.O_EXCL, 0o600))
+    if claim(records):
         record_exit(records, None)
 
 
@@ -130,12 +146,10 @@ def lives(started: dict[str, Any]) -> bool:
 
 def death(started: dict[str, Any]) -> str:
     """Why the process that wrote `started` cannot be there any more; empty while it is."""
-    if started["boot"] and started["boot"] != boot_id():
+    pid, start = int(started.get("pid") or 0), str(started.get("start") or "")
+    if started.get("boot") and started["boot"] != boot_id():
         return "the machine was restarted"
-    if started["start"]:
-        there = start_ticks(started["pid"]) == started["start"]
-    else:
-        there = _exists(started["pid"])
+    there = start_ticks(pid) == start if start else pid > 0 and _exists(pid)
     return "" if there else "its process is gone and left no exit record"
 
 

@@ -66,7 +66,7 @@ class Writer:
         """Whether the working folder is made: for a little code that is cheaper here than later."""
         if tree not in self._small:
             self._small[tree] = not tree or is_small(tree)
-        if not self._small[tree]:
+        if not self._small[tree] or os.path.lexists(work):
             return False
         if not tree:
             os.mkdir(work)
@@ -214,6 +214,8 @@ def make_tree(path: str, source: str, links: dict[str, str]) -> None:
         return
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     draft = "%s.%d" % (path, os.getpid())
+    # A process of our number may have died here.
+    shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(source, draft, symlinks=True, copy_function=link_or_copy)
     for inside, outside in links.items():
         place = os.path.join(draft, inside)

@@ -1,414 +1,418 @@
-"""The one that works on the queue: starts what there is room for, ends what must end.
+"""The one that works on the queue: starts what waits, ends what must end, notes what ended.
 
-A worker holds a lock on local disk, so there is one. What it started does not need it: run.sh
-lives in a session of its own, records its own end, and is adopted by the next worker. run.sh's
-claim decides who runs an attempt, so a second start of the same one is harmless.
+What it started does not need it: run.sh lives in a session of its own, records its own end, and is
+adopted by the next worker. run.sh's claim decides who runs an attempt, so a second start of the
+same one is harmless. A worker may therefore die at any moment.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import heapq
 import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
-import traceback
-from typing import Any
 
+from entries import NewerFormat, render_entry
 from files import has, read_json, read_text, write_whole
 from hardware import busy_gpus, memory_mib, usable_cpus
-from records import (
-    claimed,
-    end_unstarted,
-    lives,
-    read_attempt,
-    read_events,
-    record_exit,
-    records_folder,
-)
+from line import Line
+from live import LiveRun
+from processes import clock, ended_children, plain_environment, send_signal, spawn_session
+from records import claim, end_unstarted, read_events, record_exit
 from runfolder import keep_outputs
-from waiting import Entry, Queue, kind_of, plain_environment
+from slots import Room
+from waiting import HERE, Queue, kind_of, open_lock, try_lock
 
-GRACE_S = 10.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from entries import Entry
+
 LINGER_S = 2.0
 TICK_S = 0.2
-COARSE_NS = 100_000_000
+PAUSE_S = 5.0
 OTHERS_EVERY_S = 10.0
+LOCK_EVERY_S = 60.0
+SET_CLOCK_CS = 100
+TRIES = 3
 LOST_RACE = 75
-RUN_SH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run.sh")
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE})
+"""Want of something that may be there again later."""
 
 
-class Live:
-    """A run that was started, by us or by a worker before us."""
+class Unworkable(Exception):
+    """An entry whose run cannot be started, now or later."""
 
-    def __init__(self, name: str, entry: Entry, pid: int | None = None) -> None:
-        self.name = name
-        self.entry = entry
-        self.records = records_folder(entry["folder"], entry["attempt"])
-        self.child = pid is not None
-        self.pid = pid
-        self.began = time.monotonic()
-        self.grace_s = entry["needs"].get("grace_s", GRACE_S)
-        self.kill_at: float | None = None
-        self.code: int | None = None
-        """How our child ended, as far as it has."""
-        self.ended = False
 
-    def gone(self) -> bool:
-        """Whether somebody else's run.sh has ended; who runs it may not be said yet."""
-        events = read_events(self.records)
-        started = events.get("started")
-        if "exit" in events or started is None:
-            seen = read_attempt(self.entry["folder"], self.entry["attempt"])
-            return bool(seen["state"] != "running")
-        if self.pid is None:
-            self.pid = started["pid"]
-            self.began = time.monotonic() - max(0.0, time.time() - (started["at"] or time.time()))
-        return not lives(started)
+class Unequipped(Exception):
+    """This worker cannot start anything any more; another may."""
 
-    def disown(self) -> None:
-        """Another run.sh had claimed the attempt first."""
-        self.child, self.pid, self.code = False, None, None
 
-    def overdue(self) -> bool:
-        """Whether its time limit is over."""
-        limit = self.entry["needs"].get("time_s")
-        return limit is not None and time.monotonic() > self.began + limit
+def work(inherited: str) -> None:
+    """Work on the queue until nothing is left; the lock is held, its descriptor inherited."""
+    lock = int(inherited)
+    # A run that inherited it would hold the lock after our death.
+    os.set_inheritable(lock, False)  # noqa: FBT003
+    os.chdir("/")
+    queue = Queue()
+    queue.make()
+    alarm = open_alarm()
+    while True:
+        worker = Worker(queue, lock, alarm)
+        if not worker.run():
+            return
+        lock = worker.lock
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        # Whoever added something while we still held the lock counted on us.
+        if not queue.known() or not try_lock(lock):
+            return
+
+
+def open_alarm() -> int:
+    """What becomes readable when a child ends."""
+    alarm, bell = os.pipe()
+    os.set_blocking(alarm, False)
+    os.set_blocking(bell, False)
+    signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return alarm
 
 
 class Worker:
-    """Works until nothing is left."""
+    """Holds the lock, and knows every run that was picked."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._live: dict[str, Live] = {}
-        self._groups: dict[str, list[str]] = {}
-        self._listed_ns = 0
-        self._listed_at = 0.0
-        self._blocked: dict[str, str] = {}
-        self._others: tuple[float, set[str]] = (-OTHERS_EVERY_S, set())
-        self._have = {"cpus": usable_cpus(), "memory_mib": memory_mib() or 0}
-        self._environment = {**plain_environment(), "BAY_UID": str(os.getuid())}
-        uptime = read_text("/proc/uptime").split()
-        if uptime:
-            booted = time.time() - float(uptime[0])
-            self._environment["BAY_BOOT_CS"] = str(round(booted * 100))
+    def __init__(self, queue: Queue, lock: int, alarm: int) -> None:
+        self.queue = queue
+        self.lock = lock
+        self.alarm = alarm
+        self.line = Line(queue)
+        self.live: dict[str, LiveRun] = {}
+        self.children: dict[int, LiveRun] = {}
+        self.cpus = usable_cpus()
+        self.memory_mib = memory_mib()
+        self.environment = {**plain_environment(), "BAY_UID": str(os.getuid())}
+        self.others: tuple[float, set[str]] = (-OTHERS_EVERY_S, set())
+        self.blocked: dict[str, str] = {}
+        self.blocked_as_said: dict[str, str] | None = None
+        self.paused_until = 0.0
+        self.leaves = False
 
-    def run(self) -> None:
-        """Work, and linger a little: the next launch is often near."""
-        woken = _wake_on_children()
-        self._adopt()
-        busy_at = time.monotonic()
-        while True:
-            self._reap()
-            self._obey()
-            self._start()
-            if self._live or self._groups:
-                busy_at = time.monotonic()
-            elif time.monotonic() - busy_at > LINGER_S:
-                return
-            select.select([woken], [], [], TICK_S)
-            with contextlib.suppress(BlockingIOError):
-                os.read(woken, 4096)
+    def run(self) -> bool:
+        """Work until nothing is left; False when it is somebody else's turn before that."""
+        self.adopt()
+        busy_at = tended_at = locked_at = clock()
+        while not self.leaves:
+            self.reap()
+            now = clock()
+            if now >= tended_at + TICK_S:
+                tended_at = now
+                self.tend_all(now)
+            if now >= locked_at + LOCK_EVERY_S:
+                locked_at = now
+                if not self.keep_lock():
+                    return False
+            self.start_all(now)
+            if self.live or self.line:
+                busy_at = now
+            elif now > busy_at + LINGER_S:
+                return True
+            self.wait()
+        return False
 
-    def _adopt(self) -> None:
+    def wait(self) -> None:
+        """Sleep until a child ends, but not for long."""
+        select.select([self.alarm], [], [], TICK_S)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.alarm, 4096)
+
+    def keep_lock(self) -> bool:
+        """Whether the lock is the one that others would find; where it was removed, a new one."""
+        # What is old in /tmp is removed there.
+        os.utime(self.lock)
+        found = open_lock(self.queue.folder)
+        if os.path.sameopenfile(found, self.lock):
+            os.close(found)
+            return True
+        self.lock = found
+        return try_lock(found)
+
+    def adopt(self) -> None:
         """Take over what an earlier worker had picked."""
-        for name in sorted(self._queue.names("picked").values()):
-            with self._one_at_fault(name, "picked"):
-                self._adopt_one(name)
+        for name in sorted(self.queue.names("picked").values()):
+            with self.guard(name):
+                self.adopt_one(name)
 
-    def _adopt_one(self, name: str) -> None:
-        entry = read_json(self._queue.path("picked", name))
-        if not os.path.isdir(entry["folder"]):
-            # Somebody has removed the run, or its whole project.
-            self._queue.drop(name)
-        elif claimed(entry["folder"], entry["attempt"]):
-            live = Live(name, entry)
-            if live.gone():
-                self._queue.drop(name)
-            else:
-                self._live[name] = live
-        elif entry["needs"].get("gpus") and "devices" not in entry:
-            # The worker died before it chose devices: nobody has started it.
-            self._queue.unpick(name)
-        else:
+    def adopt_one(self, name: str) -> None:
+        """Mind a run that somebody began, or may have begun."""
+        entry = self.queue.read("picked", name)
+        if entry.gpus and entry.devices is None and not has(entry.records, "claim"):
+            # Its worker died before it chose devices: nobody has started it.
+            self.queue.unpick(name)
+            return
+        run = self.live[name] = LiveRun(name, entry)
+        if not has(entry.records, "claim"):
             # It may just be starting: the same devices again, and its claim decides.
-            self._spawn(name, entry)
+            self.spawn(run)
 
-    @contextlib.contextmanager
-    def _one_at_fault(self, name: str, place: str) -> Any:  # noqa: ANN401
-        """One entry that cannot be worked on must not keep workers from the rest."""
+    def reap(self) -> None:
+        """Note which of our children have ended."""
+        for pid, status in ended_children():
+            run = self.children.pop(pid, None)
+            if run is not None:
+                with self.guard(run.name):
+                    self.note_end(run, status)
+
+    def note_end(self, run: LiveRun, status: int) -> None:
+        """run.sh records its own end; if it could not, we do."""
+        run.child = False
+        events = read_events(run.records)
+        if "exit" in events or not os.path.isdir(run.records):
+            run.ended = run.tidy = True
+            self.settle(run)
+            return
+        killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        code = 128 + killed if killed else os.WEXITSTATUS(status)
+        if not has(run.records, "claim"):
+            self.retry(run, code)
+        elif code == LOST_RACE and events.get("started", {}).get("pid") != run.pid:
+            # Somebody else has it; who that is we shall see.
+            run.pid = None
+        else:
+            how = f"was killed by signal {killed}" if killed else "could not record its end"
+            run.verdict = (code, f"run.sh {how}")
+            run.ended = True
+            self.settle(run)
+
+    def retry(self, run: LiveRun, code: int) -> None:
+        """run.sh could not even claim it: once more later, but not for ever."""
+        if run.tries < TRIES:
+            run.try_at = clock() + PAUSE_S
+            return
+        claim(run.records)
+        run.verdict = (code, f"run.sh ended with code {code} before it could begin")
+        run.ended = True
+        self.settle(run)
+
+    def tend_all(self, now: float) -> None:
+        """See after every run, and say why others wait."""
+        for run in list(self.live.values()):
+            if run.broken:
+                self.set_aside(run.name)
+            else:
+                with self.guard(run.name):
+                    self.tend(run, now)
+        if self.blocked != self.blocked_as_said:
+            self.blocked_as_said = self.blocked
+            with contextlib.suppress(OSError):
+                write_whole(self.queue.path("blocked.json"), json.dumps(self.blocked))
+
+    def tend(self, run: LiveRun, now: float) -> None:
+        """End what was cancelled, what is over its time, and what did not go when told to."""
+        if run.try_at is not None:
+            if now >= run.try_at or has(run.records, "cancel"):
+                self.spawn(run)
+            return
+        if not run.child and not run.ended:
+            run.ended = run.is_gone()
+        if run.kill_at is not None and now > run.kill_at:
+            self.kill(run)
+            run.kill_at = now + run.entry.grace_s
+        if run.ended:
+            self.settle(run)
+        elif run.kill_at is None:
+            self.obey(run, now)
+
+    def obey(self, run: LiveRun, now: float) -> None:
+        """Stop what somebody cancelled or what is over its time; run.sh tells its group."""
+        if run.pid is None:
+            return
+        if not has(run.records, "cancel"):
+            if not run.overdue(now):
+                return
+            with contextlib.suppress(OSError):
+                write_whole(os.path.join(run.records, "timeout"), "")
+        run.kill_at = now + run.entry.grace_s
+        send_signal(run.pid, signal.SIGTERM)
+
+    def kill(self, run: LiveRun) -> None:
+        """Kill all but run.sh, which then records the end; the next time also that."""
+        found = run.processes()
+        for pid in found - {run.pid} or found:
+            send_signal(pid, signal.SIGKILL)
+
+    def settle(self, run: LiveRun) -> None:
+        """Let go of an ended run once its end is recorded and nothing of it is left."""
+        if not run.tidy:
+            run.tidy = True
+            names = read_json(os.path.join(run.records, "job.json")).get("outputs", [])
+            with contextlib.suppress(OSError):
+                keep_outputs(run.entry.folder, names)
+        if run.verdict and not self.record(run.records, *run.verdict):
+            return
+        run.verdict = None
+        left = run.left_behind()
+        if not left:
+            self.let_go(run)
+        elif not run.swept:
+            run.swept = True
+            run.kill_at = clock() + run.entry.grace_s
+            for pid in left:
+                send_signal(pid, signal.SIGTERM)
+
+    def record(self, records: str, code: int, why: str) -> bool:
+        """Whether the end is recorded, or cannot ever be."""
         try:
-            yield
-        except Exception:  # noqa: BLE001
-            sys.stderr.write("%s is set aside: %s" % (name, traceback.format_exc()))
-            sys.stderr.flush()
-            self._live.pop(name, None)
-            for known in (place, "picked"):
-                self._queue.set_aside(name, known)
-
-    def _reap(self) -> None:
-        """Note which runs have ended."""
-        codes = _ended_children()
-        for live in list(self._live.values()):
-            with self._one_at_fault(live.name, "picked"):
-                if live.child and live.pid in codes:
-                    live.code = codes[live.pid]
-                if live.code is not None and not live.ended:
-                    # On a full disk it is tried again.
-                    with contextlib.suppress(OSError):
-                        self._note_end(live, live.code)
-                elif not live.child and not live.ended and live.gone():
-                    live.ended = True
-                if live.ended and not self._stragglers(live):
-                    self._finish(live)
-
-    def _note_end(self, live: Live, code: int) -> None:
-        """run.sh records its own end; if it was killed, we do."""
-        if os.WIFEXITED(code) and os.WEXITSTATUS(code) == LOST_RACE:
-            live.disown()
-            return
-        if "exit" in read_events(live.records):
-            live.ended = True
-            return
-        killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
-        why = "run.sh could not record its end"
-        if killed:
-            why = "run.sh was killed by signal %d" % killed
-        with contextlib.suppress(OSError):
-            keep_outputs(live.entry["folder"], read_json(live.records + "/job.json")["outputs"])
-        record_exit(live.records, 128 + killed if killed else os.WEXITSTATUS(code), why)
-        live.ended = True
-
-    def _stragglers(self, live: Live) -> bool:
-        """Whether processes of an ended run are still there; they are told to go."""
-        if live.pid is None or not _left_behind(live):
+            record_exit(records, code, why)
+        except FileNotFoundError:
+            log(f"{records} is gone; its run ended with code {code}: {why}")
+        except OSError:
             return False
-        if live.kill_at is None:
-            live.kill_at = time.monotonic() + live.grace_s
-            _signal_all(processes_of(live.entry, live.pid), signal.SIGTERM)
         return True
 
-    def _finish(self, live: Live) -> None:
-        self._queue.drop(live.name)
-        del self._live[live.name]
+    def let_go(self, run: LiveRun) -> None:
+        """Forget a run that has ended."""
+        self.queue.drop(run.name)
+        del self.live[run.name]
 
-    def _obey(self) -> None:
-        """End what was cancelled, what is over its time, and what did not go when told to."""
-        now = time.monotonic()
-        for live in list(self._live.values()):
-            if live.kill_at is not None:
-                if now > live.kill_at:
-                    live.kill_at = now + live.grace_s
-                    _kill(live)
-            elif live.pid is not None and not live.ended:
-                if has(live.records, "cancel"):
-                    self._stop(live)
-                elif live.overdue():
-                    write_whole(os.path.join(live.records, "timeout"), "")
-                    self._stop(live)
-
-    def _stop(self, live: Live) -> None:
-        """run.sh passes it on to its group."""
-        live.kill_at = time.monotonic() + live.grace_s
-        _signal_all({live.pid or 0} - {0}, signal.SIGTERM)
-
-    def _start(self) -> None:
+    def start_all(self, now: float) -> None:
         """Start what there is room for, in order; nobody overtakes somebody who needs the same."""
-        self._list_waiting()
-        while self._start_one():
-            pass
-
-    def _start_one(self) -> bool:
-        """Whether one was started, or found to be nobody's."""
-        blocked: dict[str, str] = {}
-        scarce: set[str] = set()
-        for name in sorted(names[0] for names in self._groups.values()):
-            with self._one_at_fault(name, "waiting"):
-                entry = read_json(self._queue.path("waiting", name))
-                obstacle, kind, devices = self._obstacle(entry, scarce)
-                if obstacle:
-                    blocked[kind_of(name)] = obstacle
-                    scarce.add(kind)
-                    continue
-                if self._queue.pick(name):
-                    self._begin(name, entry, devices)
-            self._remove_head(kind_of(name))
-            return True
-        if blocked != self._blocked:
-            self._blocked = blocked
-            with contextlib.suppress(OSError):
-                write_whole(self._queue.path("blocked.json"), json.dumps(blocked))
-        return False
-
-    def _remove_head(self, kind: str) -> None:
-        self._groups[kind].pop(0)
-        if not self._groups[kind]:
-            del self._groups[kind]
-
-    def _list_waiting(self) -> None:
-        """Read the folder again when it has changed, grouped by what the runs need."""
-        changed_ns = os.stat(self._queue.path("waiting")).st_mtime_ns
-        # Its time is coarse: a change right after a look may carry the same.
-        if self._listed_ns == changed_ns and time.time_ns() - changed_ns > COARSE_NS:
+        self.line.refresh(self.lock)
+        if now < self.paused_until:
             return
-        # Our own picks change it too, and a long list is dear to read.
-        if self._groups and time.monotonic() - self._listed_at < TICK_S:
+        room = Room(
+            (run.entry for run in self.live.values()),
+            cpus=self.cpus,
+            memory_mib=self.memory_mib,
+            busy_gpus=self.busy_gpus,
+        )
+        self.blocked = {}
+        firsts = self.line.firsts()
+        while firsts and now >= self.paused_until:
+            name = heapq.heappop(firsts)
+            placed = self.place(name, room)
+            if isinstance(placed, str):
+                self.blocked[kind_of(name)] = placed
+                continue
+            behind = self.line.leave(name)
+            if behind is not None:
+                heapq.heappush(firsts, behind)
+            if placed is not None:
+                room.take(placed)
+                with self.guard(name):
+                    self.begin(name, placed)
+
+    def place(self, name: str, room: Room) -> Entry | str | None:
+        """What `Room.place` says of one that waits; None when it has left, or cannot be read."""
+        with self.guard(name):
+            try:
+                entry = self.line.entry(name)
+            except FileNotFoundError:
+                return None
+            return room.place(entry)
+        return None
+
+    def begin(self, name: str, entry: Entry) -> None:
+        """Pick a run and start it; what nobody had picked nobody has begun."""
+        try:
+            if not self.queue.pick(name):
+                return
+            if not os.path.isdir(entry.records):
+                raise Unworkable(f"{entry.records} is gone")
+            if entry.devices is not None:
+                # Before it starts: whoever adopts it must know what it holds.
+                write_whole(self.queue.path("picked", name), render_entry(entry))
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            self.queue.unpick(name)
+            self.pause(f"{error.strerror}: {error.filename}")
             return
-        self._listed_at = time.monotonic()
-        self._groups = {}
-        for name in sorted(self._queue.names("waiting").values()):
-            self._groups.setdefault(kind_of(name), []).append(name)
-        self._listed_ns = changed_ns
+        run = self.live[name] = LiveRun(name, entry)
+        self.spawn(run)
 
-    def _obstacle(self, entry: Entry, scarce: set[str]) -> tuple[str, str, list[str] | None]:
-        """Why it cannot start now, what is scarce, and otherwise the devices to give it."""
-        for cap, (most, meaning) in sorted(entry["caps"].items()):
-            if sum(cap in live.entry["caps"] for live in self._live.values()) >= most:
-                return "%s lets %d run at once" % (meaning, most), cap, None
-        needs = entry["needs"]
-        for kind, have in self._have.items():
-            wanted = needs.get(kind)
-            used = sum(live.entry["needs"].get(kind) or 0 for live in self._live.values())
-            if wanted and (kind in scarce or used + wanted > have):
-                unit = kind.replace("memory_mib", "MiB of memory")
-                return "it needs %g %s, %g are free" % (wanted, unit, have - used), kind, None
-        if not needs.get("gpus"):
-            return "", "", None
-        if "gpus" in scarce:
-            return "another run waits for GPUs before it", "gpus", None
-        devices = self._choose_devices(needs)
-        why = "" if devices else "it needs %g GPU, too few are free" % needs["gpus"]
-        return why, "gpus", devices
+    def spawn(self, run: LiveRun) -> None:
+        """Start run.sh, unless the run was cancelled meanwhile."""
+        if has(run.records, "cancel"):
+            end_unstarted(run.records)
+            self.let_go(run)
+            return
+        if not has(HERE, "run.sh"):
+            raise Unequipped("run.sh is gone")
+        self.note_boot()
+        environment = dict(self.environment)
+        if run.entry.devices is not None or run.entry.hides_gpus:
+            environment["BAY_DEVICES"] = ",".join(run.entry.devices or [])
+        script = os.path.join(HERE, "run.sh")
+        argv = ["/bin/sh", script, run.entry.folder, str(run.entry.attempt)]
+        try:
+            run.begun(spawn_session(argv, environment))
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            run.try_at = clock() + PAUSE_S
+            return
+        self.children[run.pid or 0] = run
 
-    def _choose_devices(self, needs: dict[str, Any]) -> list[str] | None:
-        """Whole ones that nobody has, or the fullest that still has room for a fraction."""
-        wanted, allowed = needs["gpus"], needs["devices"]
-        used = dict.fromkeys(allowed, 0.0)
-        for live in self._live.values():
-            share = min(1.0, live.entry["needs"].get("gpus") or 0)
-            for device in live.entry.get("devices") or []:
-                used[device] = used.get(device, 0.0) + share
-        if needs.get("auto"):
-            busy = self._others_busy()
-            allowed = [device for device in allowed if device not in busy]
-        if wanted >= 1:
-            free = [device for device in allowed if not used[device]]
-            return free[: int(wanted)] if len(free) >= wanted else None
-        room = [device for device in allowed if used[device] + wanted <= 1 + 1e-9]
-        return [max(room, key=lambda device: used[device])] if room else None
+    def note_boot(self) -> None:
+        """Give run.sh the moment of boot, which spares it calls of date; clocks may be set."""
+        uptime = read_text("/proc/uptime").split()
+        if not uptime:
+            return
+        boot_cs = round((time.time() - float(uptime[0])) * 100)
+        if abs(boot_cs - int(self.environment.get("BAY_BOOT_CS", 0))) > SET_CLOCK_CS:
+            self.environment["BAY_BOOT_CS"] = str(boot_cs)
 
-    def _others_busy(self) -> set[str]:
-        seen_at, busy = self._others
-        if time.monotonic() - seen_at > OTHERS_EVERY_S:
+    def pause(self, why: str) -> None:
+        """Start nothing for a while."""
+        self.paused_until = clock() + PAUSE_S
+        self.line.forget()
+        self.line.refresh(self.lock)
+        self.blocked = dict.fromkeys(self.line.groups, why)
+
+    def busy_gpus(self) -> set[str]:
+        """The GPUs that other people use, as of a few seconds ago."""
+        asked_at, busy = self.others
+        if clock() > asked_at + OTHERS_EVERY_S:
             busy = busy_gpus()
-            self._others = (time.monotonic(), busy)
+            self.others = (clock(), busy)
         return busy
 
-    def _begin(self, name: str, entry: Entry, devices: list[str] | None) -> None:
-        if devices is not None:
-            entry["devices"] = devices
-            # Before it starts: whoever adopts it must know what it holds.
-            write_whole(self._queue.path("picked", name), json.dumps(entry))
-        self._spawn(name, entry)
-
-    def _spawn(self, name: str, entry: Entry) -> None:
-        records = records_folder(entry["folder"], entry["attempt"])
-        if has(records, "cancel"):
-            end_unstarted(records)
-            self._queue.drop(name)
-            return
-        environment = self._environment
-        if "devices" in entry or entry["needs"].get("hide_gpus"):
-            devices = ",".join(entry.get("devices") or [])
-            environment = {**environment, "BAY_DEVICES": devices}
-        argv = ["/bin/sh", RUN_SH, entry["folder"], str(entry["attempt"])]
-        self._live[name] = Live(name, entry, _spawn_session(argv, environment))
-
-
-def _wake_on_children() -> int:
-    """A descriptor that can be read when a child has ended."""
-    reading, writing = os.pipe()
-    for descriptor in (reading, writing):
-        os.set_blocking(descriptor, False)
-    signal.set_wakeup_fd(writing)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return reading
-
-
-def _ended_children() -> dict[int | None, int]:
-    codes: dict[int | None, int] = {}
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            pid, code = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                break
-            codes[pid] = code
-    return codes
-
-
-def _spawn_session(argv: list[str], environment: dict[str, str]) -> int:
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        actions = [(os.POSIX_SPAWN_DUP2, null, descriptor) for descriptor in (0, 1, 2)]
-        return os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsid=True)
-    except NotImplementedError:
-        return subprocess.Popen(
-            argv, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
-        ).pid
-    finally:
-        os.close(null)
-
-
-def _kill(live: Live) -> None:
-    """Everything of the run but run.sh, which then records the end; at last run.sh itself."""
-    found = processes_of(live.entry, live.pid or 0) - {live.pid}
-    _signal_all({pid for pid in found if pid}, signal.SIGKILL)
-    if found or live.pid is None or live.ended:
-        return
-    _signal_all({live.pid}, signal.SIGKILL)
-    if not live.child:
-        with contextlib.suppress(OSError):
-            record_exit(live.records, 128 + signal.SIGKILL, "run.sh did not end when told to")
-
-
-def _left_behind(live: Live) -> bool:
-    """Whether the run's group has members; for a GPU's sake also what has left the group."""
-    if live.entry.get("devices"):
-        return bool(processes_of(live.entry, live.pid or 0))
-    try:
-        os.killpg(live.pid or 0, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def processes_of(entry: Entry, group: int) -> set[int | None]:
-    """Ids of our processes that carry the attempt's marks or belong to its group."""
-    marks = {
-        ("BAY_RUN_ID=%s" % entry["run"]).encode(),
-        ("BAY_ATTEMPT=%d" % entry["attempt"]).encode(),
-        os.fsencode("BAY_OUT=%s/out" % entry["folder"]),
-    }
-    found: set[int | None] = set()
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if not name.isdigit():
-            continue
+    @contextlib.contextmanager
+    def guard(self, name: str) -> Iterator[None]:
+        """What goes wrong with one entry is the trouble of that entry only."""
         try:
-            with open("/proc/%s/environ" % name, "rb") as file:
-                carries = marks <= set(file.read().split(b"\0"))
-        except OSError:
-            continue
-        fields = read_text("/proc/%s/stat" % name).rpartition(")")[2].split()
-        if (carries or str(group) in fields[2:3]) and fields[:1] != ["Z"]:
-            found.add(int(name))
-    return found
+            yield
+        except (NewerFormat, Unequipped) as error:
+            log(f"leaving the queue to another worker: {error!r}")
+            self.leaves = True
+        except Exception as error:  # noqa: BLE001
+            # Whatever it is, the next worker would die of it again.
+            log(f"{name} is set aside:")
+            with contextlib.suppress(OSError):
+                sys.excepthook(type(error), error, error.__traceback__)
+            self.set_aside(name)
+
+    def set_aside(self, name: str) -> None:
+        """Leave an entry alone for good, once what it holds is free."""
+        run = self.live.get(name)
+        if run is not None:
+            run.broken = True
+            if run.child or run.processes():
+                return
+            del self.live[name]
+        with contextlib.suppress(OSError):
+            self.queue.set_aside(name)
 
 
-def _signal_all(pids: set[int] | set[int | None], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid or 0, number)
+def log(line: str) -> None:
+    """Write to pack.log, if there is room."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,453 @@
+"""The machine backend: what it plans, what it refuses, and how it reads the queue's answers."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.conftest import end_queue
+
+from launchbay.backends.machine import (
+    CHUNK,
+    MachineBackend,
+    MachineOptions,
+    open_machine,
+    parse_devices,
+    parse_status,
+)
+from launchbay.core.backend import Facts, Opening
+from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
+from launchbay.core.host import Completed
+from launchbay.core.job import Argv, Job, Resources, Script
+from launchbay.core.run import Cause, Handle, State, Status
+from launchbay.hosts.local import LocalHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Golden = Callable[[str, str], None]
+
+A100 = "NVIDIA A100-SXM4-80GB"
+GPUS = (("0", A100), ("1", A100), ("2", A100), ("3", "Tesla T4"))
+PLAIN = Facts(seen_at=0.0, cpus=16, memory_mib=64000)
+FOUR_GPUS = Facts(seen_at=0.0, cpus=16, memory_mib=64000, gpus=GPUS)
+
+
+class Deaf(LocalHost):
+    """This machine, where every command ends in the same way."""
+
+    def __init__(self, completed: Completed) -> None:
+        self.completed = completed
+
+    def run(self, argv: Sequence[str], *, stdin: str = "") -> Completed:  # noqa: ARG002
+        return self.completed
+
+
+def backend(facts: Facts | None = PLAIN, **options: Any) -> MachineBackend:
+    settings = MachineOptions(root=Path("/bay"), **options)
+    return MachineBackend("desk", settings, LocalHost(), facts=facts)
+
+
+def job(**fields: Any) -> Job:
+    given = {"run_id": "lr-4x7ab", "name": "lr", "experiment": "sweep", "command": Argv(("true",))}
+    return Job(**{**given, **fields})
+
+
+def needing(**resources: Any) -> Job:
+    return job(resources=Resources(**resources))
+
+
+def needs(target: MachineBackend, wanted: Job) -> dict[str, Any]:
+    """What the queue is told that the job needs."""
+    (plan,) = target.plan([wanted])
+    return dict(json.loads(plan.document.splitlines()[1])["needs"])
+
+
+def caps(target: MachineBackend, wanted: Job) -> dict[str, list[Any]]:
+    """What the queue is told that limits the job."""
+    (plan,) = target.plan([wanted])
+    return dict(json.loads(plan.document.splitlines()[1])["caps"])
+
+
+def test_plain_plan(golden: Golden) -> None:
+    """A job that asks for nothing is limited by a quarter of the cores."""
+    (plan,) = backend().plan([job()])
+
+    golden("machine/plain.jsonl", plan.document)
+
+
+def test_full_plan(golden: Golden) -> None:
+    """Everything that a job can say stands in the plan, secrets by name only."""
+    wanted = job(
+        attempt=2,
+        command=Script("python train.py --lr <lr>\n"),
+        params={"lr": "1e-3"},
+        env={"A": "it's"},
+        secrets=("KEY",),
+        setup="module load cuda\n",
+        resources=Resources(
+            cpus=2, gpus=0.5, gpu_types=("a100",), memory_mib=4000, time_limit=timedelta(hours=8)
+        ),
+        parallel=3,
+        snapshot="c0de",
+        project_folder="/home/me/project",
+        links={"data": "/home/me/project/data"},
+        subfolder="experiments",
+        outputs=("results",),
+        metrics={"acc": "acc=(.*)"},
+        origin="/bay/runs/x/out",
+        fresh=True,
+        labels={"project": "p1"},
+    )
+    (plan,) = backend(FOUR_GPUS, parallel=2, devices=("0", "3")).plan([wanted])
+
+    golden("machine/full.jsonl", plan.document)
+
+
+def test_plan_holds_no_secret() -> None:
+    """The value of a secret is asked for at submit, not for a plan."""
+
+    def never(name: str) -> str:
+        raise AssertionError(name)
+
+    settings = MachineOptions(root=Path("/bay"))
+    target = MachineBackend("desk", settings, LocalHost(), facts=PLAIN, secret=never)
+
+    assert target.plan([job(secrets=("KEY",))])
+
+
+def test_large_sweep_is_several_plans() -> None:
+    """Handles are stored by the chunk, so that an interruption loses little."""
+    jobs = [job(run_id=f"lr-{number:05d}") for number in range(CHUNK + 1)]
+    plans = backend().plan(jobs)
+
+    assert [len(plan.jobs) for plan in plans] == [CHUNK, 1]
+    assert len({plan.id for plan in plans}) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (needing(gpus=5), "`desk` has 4 GPUs; `lr-4x7ab` wants 5"),
+        (
+            needing(gpus=2, gpu_types=("t4",)),
+            "`desk` has 1 GPUs of type t4; `lr-4x7ab` wants 2",
+        ),
+        (
+            needing(gpus=1, gpu_types=("h100", "b200")),
+            "`desk` has 0 GPUs of type h100 or b200; `lr-4x7ab` wants 1",
+        ),
+        (needing(nodes=2), "`desk` is one machine; `lr-4x7ab` wants 2 nodes"),
+        (needing(cpus=17), "`desk` has 16 of `cpus`; `lr-4x7ab` wants 17"),
+        (
+            needing(memory_mib=64001),
+            "`desk` has 64000 MiB of `memory`; `lr-4x7ab` wants 64001 MiB",
+        ),
+    ],
+)
+def test_what_can_never_run_is_refused(wanted: Job, message: str) -> None:
+    """A plan says what the machine lacks, before anything is sent."""
+    with pytest.raises(Unsupported) as caught:
+        backend(FOUR_GPUS).plan([job(run_id="fine"), wanted])
+
+    assert str(caught.value) == message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "wanted", [needing(gpus=4), needing(gpus=0.5), needing(cpus=16), needing(memory_mib=64000)]
+)
+def test_what_just_fits_is_planned(wanted: Job) -> None:
+    """All of a machine may be asked for."""
+    assert backend(FOUR_GPUS).plan([wanted])
+
+
+def test_unknown_machine_refuses_nothing_but_nodes() -> None:
+    """Without facts no limit is checked."""
+    target = backend(None)
+
+    assert target.plan([needing(gpus=99, cpus=999, memory_mib=10**9)])
+    with pytest.raises(Unsupported):
+        target.plan([needing(nodes=2)])
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted", "expected"),
+    [
+        (PLAIN, needing(), {}),
+        (FOUR_GPUS, needing(), {"gpus": 1.0, "devices": ["0", "1", "2", "3"], "auto": True}),
+        (FOUR_GPUS, needing(gpus=0), {"hide_gpus": True}),
+        (
+            FOUR_GPUS,
+            needing(gpus=2, gpu_types=("a100",)),
+            {"gpus": 2, "devices": ["0", "1", "2"], "auto": True},
+        ),
+    ],
+)
+def test_gpus_of_a_machine(facts: Facts, wanted: Job, expected: dict[str, Any]) -> None:
+    """One GPU unless a job says otherwise; none hides them; a type leaves some out."""
+    amounts = {"cpus": None, "memory_mib": None, "time_s": None}
+
+    assert needs(backend(facts), wanted) == {**amounts, **expected}
+
+
+def test_named_devices_are_all_there_are() -> None:
+    """A target's own list is given out whoever else uses them."""
+    seen = needs(backend(FOUR_GPUS, devices=("1", "3")), needing(gpus=2))
+
+    assert (seen["devices"], seen["auto"]) == (["1", "3"], False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "options", "wanted", "expected"),
+    [
+        (PLAIN, {}, job(), {"host": 4}),
+        (None, {}, job(), {"host": 1}),
+        (FOUR_GPUS, {}, job(), {}),
+        (FOUR_GPUS, {}, needing(gpus=0), {"host": 4}),
+        (PLAIN, {"parallel": 3}, job(), {"target desk": 3}),
+        (PLAIN, {}, job(parallel=9), {"sweep  sweep": 9}),
+        (PLAIN, {"parallel": 3}, job(parallel=9), {"sweep  sweep": 9, "target desk": 3}),
+    ],
+)
+def test_how_many_at_once(
+    facts: Facts | None, options: dict[str, Any], wanted: Job, expected: dict[str, int]
+) -> None:
+    """A sweep's cap and a target's both hold; without either the cores are the limit."""
+    seen = caps(backend(facts, **options), wanted)
+
+    assert {cap: most for cap, (most, _) in seen.items()} == expected
+
+
+ENDED = {"state": "ended", "signal": "", "phase": "command", "stop": "", "why": ""}
+TIMES = {"started": 1.0, "ended": 2.0, "host": "box", "metrics": {"acc": 0.5}}
+KNOWN: dict[str, Any] = {
+    "started_at": 1.0,
+    "ended_at": 2.0,
+    "nodes": ("box",),
+    "metrics": {"acc": 0.5},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            {"state": "waiting", "ahead": 0, "why": ""},
+            Status(state=State.QUEUED, reason="next"),
+        ),
+        (
+            {"state": "waiting", "ahead": 3, "why": "it needs 2 GPU, too few are free"},
+            Status(
+                state=State.QUEUED,
+                reason="3 before it in this machine's queue; it needs 2 GPU, too few are free",
+            ),
+        ),
+        (
+            {"state": "running", "why": "", "started": 1.0, "host": "box", "metrics": {}},
+            Status(state=State.RUNNING, started_at=1.0, nodes=("box",)),
+        ),
+        (
+            {"state": "lost", "why": "unknown"},
+            Status(state=State.LOST, reason="the machine does not know it"),
+        ),
+        (
+            {"state": "lost", "why": "the machine was restarted"},
+            Status(state=State.LOST, reason="the machine was restarted"),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 0},
+            Status(state=State.SUCCEEDED, exit_code=0, **KNOWN),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 3},
+            Status(
+                state=State.FAILED,
+                cause=Cause.EXIT,
+                exit_code=3,
+                reason="exit code 3",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 127},
+            Status(
+                state=State.FAILED,
+                cause=Cause.EXIT,
+                exit_code=127,
+                reason="exit code 127: the command was not found",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 137},
+            Status(
+                state=State.FAILED,
+                cause=Cause.EXIT,
+                exit_code=137,
+                reason="killed by signal 9; often the kernel's, for want of memory",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 137, "why": "run.sh was killed by signal 9"},
+            Status(
+                state=State.FAILED,
+                cause=Cause.EXIT,
+                exit_code=137,
+                reason="run.sh was killed by signal 9",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 1, "phase": "setup"},
+            Status(
+                state=State.FAILED,
+                cause=Cause.SETUP,
+                exit_code=1,
+                reason="its set-up failed with code 1",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 143, "signal": "TERM", "stop": "timeout"},
+            Status(
+                state=State.FAILED,
+                cause=Cause.TIMEOUT,
+                exit_code=143,
+                reason="its time limit was over",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 0, "signal": "TERM", "stop": "timeout"},
+            Status(
+                state=State.FAILED,
+                cause=Cause.TIMEOUT,
+                exit_code=0,
+                reason="its time limit was over",
+                **KNOWN,
+            ),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 143, "signal": "TERM", "stop": "cancel"},
+            Status(state=State.CANCELLED, exit_code=143, reason="cancelled", **KNOWN),
+        ),
+        (
+            {**ENDED, **TIMES, "code": 0, "stop": "cancel"},
+            Status(state=State.SUCCEEDED, exit_code=0, **KNOWN),
+        ),
+        (
+            {**ENDED, "ended": 2.0, "code": None, "stop": "cancel"},
+            Status(state=State.CANCELLED, reason="cancelled before it started", ended_at=2.0),
+        ),
+    ],
+)
+def test_status(line: dict[str, Any], expected: Status) -> None:
+    """What the queue answers, in the lab's words."""
+    assert parse_status(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("auto", None), ("2", ("0", "1")), ("0", ()), (["1", "3"], ("1", "3"))],
+)
+def test_devices_of_a_target(value: str | list[str], expected: tuple[str, ...] | None) -> None:
+    """All, a number, or a list."""
+    assert parse_devices(value) == expected
+
+
+def test_target_opens_with_its_options(tmp_path: Path) -> None:
+    """A target's root is its own, or the one that it was opened with."""
+    options = {"root": str(tmp_path), "parallel": "2", "devices": ["1"]}
+    opened = [
+        open_machine(Opening(target="desk", options=options, root=Path("/bay")))._options,
+        open_machine(Opening(target="desk", options={}, root=Path("/bay")))._options,
+    ]
+
+    assert opened == [
+        MachineOptions(root=tmp_path, parallel=2, devices=("1",)),
+        MachineOptions(root=Path("/bay")),
+    ]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder of the test's own."""
+    place = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(place))
+    yield place
+    end_queue(place)
+
+
+@pytest.mark.parametrize(
+    ("completed", "error", "message"),
+    [
+        (
+            Completed(code=1, stdout='{"error": "No space left: /bay"}\n', stderr=""),
+            Rejected,
+            "the queue of `desk` cannot go on: No space left: /bay",
+        ),
+        (
+            Completed(code=1, stdout="", stderr="Traceback\nKeyError: 'x'\n"),
+            Unreachable,
+            "the queue of `desk` failed: KeyError: 'x'",
+        ),
+        (
+            Completed(code=0, stdout='{"run": "a", "state": "lost", "why": ""}\n', stderr=""),
+            Unreachable,
+            "`desk` answered for 1 of 2 runs",
+        ),
+    ],
+)
+def test_queue_that_does_not_answer(
+    state: Path, completed: Completed, error: type[Exception], message: str
+) -> None:
+    """What went wrong on the node is one line here."""
+    target = MachineBackend("desk", MachineOptions(root=Path("/bay")), Deaf(completed))
+    handles = [Handle(run, "desk", f"queue/p/{run}") for run in ("a", "b")]
+
+    with pytest.raises(error) as caught:
+        target.poll(handles)
+    assert str(caught.value) == message
+
+
+def test_state_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the node programs cannot be kept the hint says what to do."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+
+    with pytest.raises(StoreError) as caught:
+        backend().feed()
+    assert "XDG_STATE_HOME" in str(caught.value.hint)
+
+
+def test_node_programs_are_kept_once(state: Path) -> None:
+    """What travels is one folder named by its content, complete, whoever calls."""
+    for _ in range(2):
+        backend().feed()
+    (folder,) = (state / "launchbay" / "node").iterdir()
+    kept = {path.name for path in folder.iterdir()}
+
+    assert {"run.sh", "pack.py", "worker.py", "__pycache__"} <= kept
+
+
+def test_survey_installs_nothing(state: Path) -> None:
+    """Planning looks at the machine and leaves no trace."""
+    facts = backend().survey()
+
+    assert facts.cpus
+    assert not state.exists()
+
+
+def test_second_attempt_has_a_name_of_its_own() -> None:
+    """The handle tells attempts apart, and the log read is the attempt's own."""
+    plans = [backend().plan([job(attempt=attempt)])[0] for attempt in (1, 2)]
+    names = [json.loads(plan.document.splitlines()[1])["native_id"] for plan in plans]
+
+    assert [name.rpartition("/")[2] for name in names] == ["lr-4x7ab", "lr-4x7ab-2"]
