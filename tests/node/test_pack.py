@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import NOBODY, end_queue, require_program
+from tests.conftest import NOBODY, end_queue
 from tests.node.workshop import NODE, Desk, make_job
 
 MODULES = sorted(path for path in NODE.glob("*.py") if path.name != "__init__.py")
@@ -41,12 +41,19 @@ def test_module_stands_alone(path: Path) -> None:
 
 
 def oldest_python() -> str:
-    """A Python 3.8, on the path or among those of pyenv."""
-    kept = sorted(Path("~/.pyenv/versions").expanduser().glob("3.8.*/bin/python3.8"))
-    return str(kept[0]) if kept else require_program("python3.8")
+    """A Python 3.8 that runs; few machines have one, so it is never required."""
+    shim = shutil.which("python3.8")
+    # A shim lies beside the versions that it stands for.
+    versions = Path(shim).parents[1].glob("versions/3.8.*/bin/python3.8") if shim else ()
+    for candidate in (*map(str, versions), shim):
+        works = candidate and subprocess.run(
+            [candidate, "-c", ""], capture_output=True, check=False
+        )
+        if works and not works.returncode:
+            return str(candidate)
+    pytest.skip("there is no Python 3.8")
 
 
-@pytest.mark.real
 def test_queue_works_with_the_oldest_python(desk: Desk) -> None:
     """Adding, running, looking and cancelling need no newer Python."""
     desk.python = oldest_python()
