@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launchbay.cli.options import json_option, quiet_option, selection_options
-from launchbay.cli.screen import paint_states, render_table, say, screen_width
+from launchbay.cli.screen import paint_states, render_table, say, screen_width, state_word
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
 from launchbay.engine.open import open_lab
@@ -132,7 +132,7 @@ def _row(run: Run, now: float) -> tuple[str, ...]:
     return (
         run.suffix,
         run.name,
-        "cancelling" if run.cancel_requested and not run.state.final else str(run.state),
+        state_word(run),
         "" if spent is None else render_span(spent),
         render_span(now - run.created_at),
         run.target,

@@ -14,6 +14,8 @@ from launchbay.core.run import State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from launchbay.core.run import Run
+
 NARROWEST = 6
 SENTENCES = frozenset({"why", "command"})
 """Columns that are read from the left."""
@@ -128,6 +130,11 @@ def _align(cell: str, size: int, *, right: bool, sentence: bool) -> str:
         keep = size - 1
         cell = cell[: keep // 2] + "…" + cell[len(cell) - (keep - keep // 2) :]
     return cell.rjust(size) if right else cell.ljust(size)
+
+
+def state_word(run: Run) -> str:
+    """Where the run stands, as people read it."""
+    return "cancelling" if run.cancel_requested and not run.state.final else str(run.state)
 
 
 def paint_states(text: str) -> str:

@@ -9,6 +9,7 @@ import click
 
 from launchbay.cli.options import json_option, one, selection_options
 from launchbay.cli.record import render_moment, run_record
+from launchbay.cli.screen import state_word
 from launchbay.core import rundir
 from launchbay.core.errors import BadRequest
 from launchbay.core.quantity import render_span
@@ -81,7 +82,7 @@ def _render(run: Run, lab: Lab) -> str:
 
 
 def _headline(run: Run, lab: Lab) -> str:
-    state = "cancelling" if run.cancel_requested and not run.state.final else str(run.state)
+    state = state_word(run)
     if run.suspect_since is not None and not run.state.final:
         return f"{state}; looks lost, a second look in a minute decides"
     reason = f": {run.status.reason}" if run.status.reason else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from difflib import unified_diff
-from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from launchbay.sync.compare import same_content, tree_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def find_code(lab: Lab, run: Run) -> Path | None:
 
 def compare_trees(old: Path, new: Path) -> CodeDifference:
     """What was added, removed or changed from one tree to the other."""
-    before, after = set(_paths(old)), set(_paths(new))
+    before, after = set(tree_paths(old)), set(tree_paths(new))
     both = sorted(before & after)
     return CodeDifference(
         added=tuple(sorted(after - before)),
@@ -66,21 +66,8 @@ def render_patch(old: Path, new: Path, difference: CodeDifference) -> Iterator[s
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def _paths(tree: Path) -> Iterator[str]:
-    """Files and links, without following any."""
-    for folder, folders, files in os.walk(tree):
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        for name in (*files, *links):
-            yield (Path(folder) / name).relative_to(tree).as_posix()
-
-
 def _alike(one: Path, other: Path) -> bool:
-    if one.is_symlink() or other.is_symlink():
-        return one.is_symlink() and other.is_symlink() and one.readlink() == other.readlink()
-    # Equal files are one file with two names, unless the disk has no hard links.
-    if one.samefile(other):
-        return True
-    return one.stat().st_mode == other.stat().st_mode and cmp(one, other, shallow=False)
+    return one.lstat().st_mode == other.lstat().st_mode and same_content(one, other)
 
 
 def _read_lines(path: Path) -> list[str] | None:
