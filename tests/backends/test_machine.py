@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import end_queue
+from tests.conftest import end_queue, require_program
+from tests.stubs import write_uv_project
 
 from launchbay.backends.machine import (
     CHUNK,
@@ -22,6 +24,7 @@ from launchbay.core.backend import Facts, Opening
 from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
 from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Resources, Script
+from launchbay.core.python import Python, activation, environment_id, render_setup
 from launchbay.core.run import Cause, Handle, State, Status
 from launchbay.hosts.local import LocalHost
 
@@ -42,7 +45,13 @@ class Deaf(LocalHost):
     def __init__(self, completed: Completed) -> None:
         self.completed = completed
 
-    def run(self, argv: Sequence[str], *, stdin: str = "") -> Completed:  # noqa: ARG002
+    def run(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        stdin: str = "",  # noqa: ARG002
+        tell: Callable[[str], None] | None = None,  # noqa: ARG002
+    ) -> Completed:
         return self.completed
 
 
@@ -451,3 +460,82 @@ def test_second_attempt_has_a_name_of_its_own() -> None:
     names = [json.loads(plan.document.splitlines()[1])["native_id"] for plan in plans]
 
     assert [name.rpartition("/")[2] for name in names] == ["lr-4x7ab", "lr-4x7ab-2"]
+
+
+UV = Python("uv", "uv.lock")
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A locked project; uv asks nobody but its files."""
+    require_program("uv")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    tree = tmp_path / "code"
+    tree.mkdir()
+    write_uv_project(tree)
+    return tree
+
+
+def open_desk(root: Path) -> MachineBackend:
+    return MachineBackend("desk", MachineOptions(root=root), LocalHost(), facts=PLAIN)
+
+
+def test_environment_of_a_run(state: Path, code: Path, tmp_path: Path) -> None:
+    """What is locked is built once, told while it is, and there for the run."""
+    desk = open_desk(tmp_path / "bay")
+    desk.stage("c0de", code)
+    key = environment_id(UV, code)
+    told: list[list[str]] = [[], []]
+    lines = [desk.build_python(UV, snapshot="c0de", key=key, tell=heard.append) for heard in told]
+    words = ("python", "-c", "import hello, sys; print(hello.WORD, sys.prefix)")
+    wanted = job(
+        command=Argv(words), setup=render_setup(python=lines[0]), project_folder=str(tmp_path)
+    )
+    (plan,) = desk.plan([wanted])
+    _, argv = desk.prepare(plan)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == (f"installed {tmp_path}/bay/envs/{key}\n", "")
+    assert lines[0] == lines[1]
+    assert any("hello==1.0" in line for line in told[0])
+    assert told[1] == []
+
+
+def test_environment_that_cannot_be_built(state: Path, code: Path, tmp_path: Path) -> None:
+    """The error says what the tool said, and nothing is left."""
+    (code / "pkgs" / "hello-1.0-py3-none-any.whl").unlink()
+    desk = open_desk(tmp_path / "bay")
+    desk.stage("c0de", code)
+    with pytest.raises(Rejected) as caught:
+        desk.build_python(UV, snapshot="c0de", key="k3y", tell=print)
+
+    assert str(caught.value).startswith("`desk` cannot build `python: uv`: ")
+    assert "Distribution not found" in str(caught.value)
+    assert "uv lock" in str(caught.value.hint)
+    assert [path.name for path in (tmp_path / "bay" / "envs").iterdir()] == ["k3y.lock"]
+
+
+def test_failing_set_up_keeps_the_command_from_running(state: Path, tmp_path: Path) -> None:
+    """An environment that is gone when a run starts fails it, and its record says so."""
+    desk = open_desk(tmp_path / "bay")
+    gone = Python("conda", "no-such-environment")
+    setup = desk.build_python(gone, snapshot="", key="", tell=print)
+    wanted = job(command=Argv(("touch", "ran")), setup=setup, project_folder=str(tmp_path))
+    (plan,) = desk.plan([wanted])
+    handle, argv = desk.prepare(plan)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    status = desk.poll([handle])[handle]
+
+    assert "no-such-environment" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "ran").exists()
+    assert (status.state, status.cause, status.exit_code) == (State.FAILED, Cause.SETUP, 1)
+
+
+@pytest.mark.parametrize("python", [Python("conda", "ml"), Python("venv", "~/venv")], ids=str)
+def test_environment_that_is_there(python: Python) -> None:
+    """It is only activated: nothing is asked of the host."""
+    broken = Deaf(Completed(code=1, stdout="", stderr=""))
+    desk = MachineBackend("desk", MachineOptions(root=Path("/bay")), broken)
+
+    assert desk.build_python(python, snapshot="", key="k3y", tell=print) == activation(python, "")

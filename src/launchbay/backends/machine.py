@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from launchbay.core.backend import (
     Backend,
     Diagnosis,
     Discovery,
+    Environments,
     Facts,
     Feeding,
     Finding,
@@ -36,6 +38,7 @@ from launchbay.core.backend import (
 from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
 from launchbay.core.job import Job, Resources, to_record
 from launchbay.core.naming import digest
+from launchbay.core.python import Python, activation, build_argv, build_failure
 from launchbay.core.run import Cause, Handle, State, Status
 from launchbay.hosts.local import LocalHost
 
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 NODE_PROGRAMS = (
     "entries.py",
+    "environment.sh",
     "files.py",
     "hardware.py",
     "line.py",
@@ -81,7 +85,9 @@ class MachineOptions:
     """The GPUs to give out; `None` takes all but those that others use."""
 
 
-class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, Diagnosis):
+class MachineBackend(
+    Backend, Staging, Environments, Survey, Discovery, Feeding, Foreground, Diagnosis
+):
     """The queue of one user on one host."""
 
     def __init__(
@@ -144,6 +150,19 @@ class MachineBackend(Backend, Staging, Survey, Discovery, Feeding, Foreground, D
         if not done.ok:
             raise Rejected(f"the code could not be copied to `{place}`: {done.stderr.strip()}")
         draft.rename(place)
+
+    def build_python(
+        self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
+    ) -> str:
+        place = str(self._options.root / "envs" / key)
+        if python.is_built:
+            tree = str(self._options.root / "snapshots" / snapshot)
+            script = str(_install_node_programs() / "environment.sh")
+            argv = build_argv(python, script, place=place, tree=tree)
+            done = self._host.run(argv, tell=partial(_tell_progress, tell))
+            if not done.ok:
+                raise build_failure(python, self.target, done)
+        return activation(python, place)
 
     def survey(self) -> Facts:
         (line,) = self._pack("survey", "")
@@ -413,6 +432,12 @@ def _failure(line: Mapping[str, Any]) -> str:
     if code == 127:  # noqa: PLR2004
         return "exit code 127: the command was not found"
     return f"exit code {code}"
+
+
+def _tell_progress(tell: Callable[[str], None], line: str) -> None:
+    # Where nothing was left to do there is nothing to tell.
+    if not line.startswith("ready "):
+        tell(line)
 
 
 def _native(plan_id: str, run_id: str, attempt: int) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from launchbay.core.job import Job
+    from launchbay.core.python import Python
     from launchbay.core.run import Handle, Status
 
 
@@ -106,6 +107,23 @@ class Staging(Protocol):
 
 
 @runtime_checkable
+class Environments(Protocol):
+    """Can build a Python environment from the frozen code."""
+
+    def build_python(
+        self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
+    ) -> str:
+        """The environment, once per key under the target's root; shell lines that activate it.
+
+        Takes as long as it takes, and tells each line of progress as it comes. The snapshot is
+        there already. Called again, or by several at once, it is built by one of them.
+
+        Raises:
+            Rejected: when it cannot be built; nothing is left of it.
+        """
+
+
+@runtime_checkable
 class Survey(Protocol):
     """Can say what the target is."""
 
@@ -147,6 +165,7 @@ class Diagnosis(Protocol):
 
 CAPABILITIES: Mapping[str, type] = {
     "Staging": Staging,
+    "Environments": Environments,
     "Survey": Survey,
     "Discovery": Discovery,
     "Feeding": Feeding,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -32,8 +32,18 @@ class Host(Protocol):
 
     name: str
 
-    def run(self, argv: Sequence[str], *, stdin: str = "") -> Completed:
-        """Run a command to its end; words and standard input arrive verbatim."""
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        tell: Callable[[str], None] | None = None,
+    ) -> Completed:
+        """Run a command to its end; words and standard input arrive verbatim.
+
+        Each line of standard output is told as it comes. What `tell` raises asks the command to
+        end, waits for that, and is raised.
+        """
 
     def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
         """The file from `offset` to its present end; empty where there is no file."""

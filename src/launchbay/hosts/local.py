@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
 
 from launchbay.core.errors import Unreachable
 from launchbay.core.host import Completed, Host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Of the terminal that typed the command, or of devices that the queue gives out.
@@ -27,6 +28,7 @@ NOT_INHERITED = frozenset(
         "ROCR_VISIBLE_DEVICES",
     }
 )
+TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 class LocalHost(Host):
@@ -34,19 +36,14 @@ class LocalHost(Host):
 
     name = ""
 
-    def run(self, argv: Sequence[str], *, stdin: str = "") -> Completed:
-        try:
-            done = subprocess.run(
-                argv,
-                input=stdin,
-                capture_output=True,
-                encoding="utf-8",
-                errors="surrogateescape",
-                check=False,
-            )
-        except OSError as err:
-            raise Unreachable(f"`{argv[0]}` does not start here: {err.strerror}") from err
-        return Completed(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        tell: Callable[[str], None] | None = None,
+    ) -> Completed:
+        return _run_quietly(argv, stdin) if tell is None else _run_aloud(argv, stdin, tell)
 
     def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
         try:
@@ -64,3 +61,43 @@ class LocalHost(Host):
             for name, value in os.environ.items()
             if name not in NOT_INHERITED and not name.startswith("BAY_")
         }
+
+
+def _run_quietly(argv: Sequence[str], stdin: str) -> Completed:
+    try:
+        done = subprocess.run(argv, input=stdin, capture_output=True, check=False, **TEXT)
+    except OSError as err:
+        raise _does_not_start(argv, err) from err
+    return Completed(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def _run_aloud(argv: Sequence[str], stdin: str, tell: Callable[[str], None]) -> Completed:
+    # Files, or three pipes would have to be served at once.
+    with TemporaryFile("w+", **TEXT) as given, TemporaryFile("w+", **TEXT) as errors:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                argv, stdin=given, stdout=subprocess.PIPE, stderr=errors, **TEXT
+            )
+        except OSError as err:
+            raise _does_not_start(argv, err) from err
+        stdout = "".join(_lines_told(process, tell))
+        errors.seek(0)
+        return Completed(code=process.returncode, stdout=stdout, stderr=errors.read())
+
+
+def _lines_told(process: subprocess.Popen[str], tell: Callable[[str], None]) -> Iterator[str]:
+    """Each line once it was told; afterwards the process has ended."""
+    with process:
+        try:
+            for line in process.stdout or ():
+                tell(line.rstrip("\n"))
+                yield line
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def _does_not_start(argv: Sequence[str], err: OSError) -> Unreachable:
+    return Unreachable(f"`{argv[0]}` does not start here: {err.strerror}")

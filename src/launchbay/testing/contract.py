@@ -11,13 +11,16 @@ class TestMine(BackendContract):
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from launchbay.core.backend import Backend, Discovery
+from launchbay.core.backend import Backend, Discovery, Environments, Staging
+from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Script
 from launchbay.core.naming import run_id
+from launchbay.core.python import Python
 from launchbay.core.run import Handle, State, Status
 
 if TYPE_CHECKING:
@@ -198,6 +201,24 @@ class BackendContract:
 
         assert handle in found
 
+    def test_environment_is_built_once(self, backend: Backend, tmp_path: Path) -> None:
+        """Asked for twice, an environment is the same, and a run can enter it."""
+        if not isinstance(backend, Environments):
+            pytest.skip("this backend builds no environments")
+        (tmp_path / "code").mkdir()
+        (tmp_path / "code" / "requirements.txt").write_text("# nothing\n")
+        if isinstance(backend, Staging):
+            backend.stage("c0de", tmp_path / "code")
+        python = Python("requirements", "requirements.txt")
+        first, second = (
+            backend.build_python(python, snapshot="c0de", key="k3y", tell=print) for _ in range(2)
+        )
+        job = replace(self.job(Script("echo $?")), setup=first, snapshot="c0de")
+        (handle,) = self.send(backend, [job])
+        self.ended(backend, [handle])
+
+        assert (second, backend.read_log(handle).text) == (first, "0\n")
+
 
 class HostContract:
     """What every host promises."""
@@ -229,6 +250,31 @@ class HostContract:
         done = host.run(["sh", "-c", "echo no >&2; exit 3"])
 
         assert (done.ok, done.code, done.stderr) == (False, 3, "no\n")
+
+    def test_lines_are_told_as_they_come(self, host: Host, folder: Path) -> None:
+        """The command goes on only once its first line was told."""
+        go = folder / "go"
+        wait = 'until [ -e "$0" ]; do n=$((n + 1)); [ $n -lt 500 ] || exit 9; sleep 0.02; done'
+        text = f"cat; echo no >&2; n=0; {wait}; echo two; exit 3"
+        told: list[str] = []
+
+        def tell(line: str) -> None:
+            told.append(line)
+            host.run(["touch", str(go)])
+
+        done = host.run(["sh", "-c", text, str(go)], stdin="one\n", tell=tell)
+
+        assert told == ["one", "two"]
+        assert done == Completed(code=3, stdout="one\ntwo\n", stderr="no\n")
+
+    def test_telling_can_end_the_command(self, host: Host) -> None:
+        """What the listener raises ends a command that would go on for long."""
+
+        def tell(line: str) -> None:
+            raise InterruptedError(line)
+
+        with pytest.raises(InterruptedError, match="one"):
+            host.run(["sh", "-c", "echo one; exec sleep 600"], tell=tell)
 
     def test_reading_from_an_offset(self, host: Host, folder: Path) -> None:
         """Reading goes on where it stopped; where there is no file there is nothing."""

@@ -6,15 +6,16 @@ import subprocess
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Backend, Discovery, LogChunk, Plan, Refusal
+from launchbay.core.backend import Backend, Discovery, Environments, LogChunk, Plan, Refusal
 from launchbay.core.command import render
-from launchbay.core.errors import Unreachable
+from launchbay.core.errors import Rejected, Unreachable
 from launchbay.core.run import Cause, Handle, State, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from launchbay.core.job import Job
+    from launchbay.core.python import Python
 
 LOST = Status(state=State.LOST, reason="it is not known here")
 
@@ -47,7 +48,7 @@ def run_really(job: Job) -> tuple[int, str]:
 
 
 @dataclass
-class MemoryBackend(Backend, Discovery):
+class MemoryBackend(Backend, Environments, Discovery):
     """Keeps jobs in memory; they run when you say so."""
 
     target: str = "memory"
@@ -62,6 +63,10 @@ class MemoryBackend(Backend, Discovery):
     texts: dict[str, str] = field(default_factory=dict)
     starts: list[str] = field(default_factory=list)
     """Every start of a job, by native id: none may be here twice."""
+    broken: str = ""
+    """Why no environment can be built."""
+    builds: list[str] = field(default_factory=list)
+    """The key of every environment that was built: none may be here twice."""
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         """One plan with a line a job."""
@@ -97,6 +102,18 @@ class MemoryBackend(Backend, Discovery):
         """The text since the cursor."""
         text = self.texts.get(f"{handle.native_id}/{rank}", "")
         return LogChunk(text=text[int(cursor or 0) :], cursor=str(len(text)))
+
+    def build_python(
+        self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
+    ) -> str:
+        """Note the key, unless `broken`; the lines do nothing."""
+        self._listen()
+        if self.broken:
+            raise Rejected(f"`{self.target}` cannot build `python: {python}`: {self.broken}")
+        if key not in self.builds:
+            tell(f"building from {snapshot}")
+            self.builds.append(key)
+        return f": {key}\n"
 
     def discover(self) -> list[Handle]:
         """Everything that has not ended."""
