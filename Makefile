@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 # Compiled once, or every start pays for it again.
 unexport PYTHONDONTWRITEBYTECODE
+# Tests use programs that are installed beside them, such as uv.
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2
 
 .PHONY: demo test check stress bench docs lock format clean
 
@@ -23,7 +25,7 @@ demo: $(STAMP)
 	@BAY=$(abspath $(BIN))/bay PATH=$(abspath $(BIN)):$$PATH sh scripts/demo.sh
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -32,12 +34,12 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/python -m pytest -n 2 -m "not slow" --quiet $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" --quiet $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --strict --quiet
 
 # The same tests at full counts, by hand.
 stress: $(STAMP)
-	BAY_STRESS=1 $(BIN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+	BAY_STRESS=1 $(PYTEST) -m slow $(PYTEST_ARGS)
 
 bench: $(STAMP)
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done

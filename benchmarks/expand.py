@@ -6,18 +6,19 @@ import sys
 import time
 import tracemalloc
 
-from launchbay.core.sweep import Choice, Grid, Span
+from launchbay.core.job import Script
+from launchbay.core.sweep import Branch, Choice, Grid, Span
 
 SIDE = 100
 
 
 def main() -> int:
     """Print time and peak memory with their bounds; 1 when one is missed."""
-    grid = Grid({"a": Span(1, SIDE), "b": Span(1, SIDE), "c": Span(1, SIDE)})
+    grid = Grid.of({"a": Span(1, SIDE), "b": Span(1, SIDE), "c": Span(1, SIDE)})
     began = time.perf_counter()
-    number = sum(1 for _ in Choice(only={})(grid))
+    number = sum(1 for _ in Choice(only={})([Branch(command=Script("true"), grid=grid)]))
     seconds = time.perf_counter() - began
-    peaks = [peak(Grid({"a": Span(1, side), "b": Span(1, 100)})) for side in (100, 10_000)]
+    peaks = [peak(Grid.of({"a": Span(1, side), "b": Span(1, 100)})) for side in (100, 10_000)]
     print(f"{number:,} points in {seconds:.2f} s; {number / seconds:,.0f} a second")
     print(f"peak memory: {peaks[0]:,} bytes for 10,000 points, {peaks[1]:,} for 1,000,000")
     claims = {
@@ -32,7 +33,7 @@ def main() -> int:
 def peak(grid: Grid) -> int:
     """The most memory that walking the grid needs."""
     tracemalloc.start()
-    for _ in Choice()(grid):
+    for _ in Choice()([Branch(command=Script("true"), grid=grid)]):
         pass
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Writes the reference pages that come from the code: commands, files, backends.
+"""Writes what comes from the code: reference pages of commands, files, backends; a JSON schema.
 
 ```text
 python docs/generate.py            write them
@@ -19,13 +19,16 @@ import click
 from launchbay import backends
 from launchbay.cli.app import app
 from launchbay.cli.main import COMMANDS, GROUPS
+from launchbay.config.json_schema import render_schema
+from launchbay.config.paths import SCHEMA
 from launchbay.config.schema import ExperimentFile, Needs, Part, Target, UserConfig
 from launchbay.core.backend import CAPABILITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-REFERENCE = Path(__file__).parent / "reference"
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 MARK = "<!-- Written by docs/generate.py; edit the code it comes from. -->\n"
 
 COMMANDS_PAGE = """
@@ -50,6 +53,13 @@ FILE_PAGE = """
 A key with nothing behind it counts as not given. Every value is text as typed: `1e-5`, `010` and
 `true` reach your program as you wrote them. An unknown key is an error that names file, line and
 the nearest key.
+
+An editor can say so while you type. `bay init` writes a first line for it, which you may put above
+any experiment file; `bay run` keeps what it names up to date:
+
+```yaml
+# yaml-language-server: $schema=.bay/schema.json
+```
 
 Where several places say something, the first of these wins: a flag, the project's entry of the
 target, the top of the experiment file, your own entry of the target.
@@ -103,20 +113,21 @@ What each kind drives:
 
 
 def main() -> int:
-    """Write every page, or with `--check` name those that are out of date."""
+    """Write every file, or with `--check` name those that are out of date."""
     checking = sys.argv[1:] == ["--check"]
-    stale = [name for name, render in PAGES.items() if _is_stale(name, render())]
-    for name in stale:
+    rendered = {path: render() for path, render in FILES.items()}
+    stale = {path: text for path, text in rendered.items() if _is_stale(path, text)}
+    for path, text in stale.items():
+        name = path.relative_to(ROOT)
         if checking:
-            print(f"docs/reference/{name} is out of date; `python docs/generate.py` writes it")
+            print(f"{name} is out of date; `python docs/generate.py` writes it")
         else:
-            (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
-            print(f"wrote docs/reference/{name}")
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
     return int(checking and bool(stale))
 
 
-def _is_stale(name: str, text: str) -> bool:
-    path = REFERENCE / name
+def _is_stale(path: Path, text: str) -> bool:
     return not path.exists() or path.read_text(encoding="utf-8") != text
 
 
@@ -238,10 +249,11 @@ def _prose(text: str) -> str:
     return joined[:1].upper() + joined[1:]
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    "commands.md": render_commands,
-    "file.md": render_file,
-    "backends.md": render_backends,
+FILES: dict[Path, Callable[[], str]] = {
+    REFERENCE / "commands.md": render_commands,
+    REFERENCE / "file.md": render_file,
+    REFERENCE / "backends.md": render_backends,
+    ROOT / "src" / "launchbay" / "config" / SCHEMA.name: render_schema,
 }
 
 if __name__ == "__main__":

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from launchbay.config.build import read_grids
 from launchbay.core.run import Run, State
-from launchbay.core.sweep import parse_value
-from launchbay.engine.launch import Request
+from launchbay.core.sweep import Choice
 from launchbay.engine.logs import read_all
 from launchbay.engine.open import open_lab
 from launchbay.engine.results import tabulate
 from launchbay.engine.settings import Wish, read_settings
+from launchbay.engine.steps import Request
 from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
+    from launchbay.config.files import Value
+    from launchbay.core.sweep import Point
     from launchbay.engine.lab import Lab
     from launchbay.engine.results import Cell
 
 __all__ = ["Runs", "open_lab", "run"]
 
 Scalar = str | int | float | bool
+Params = Mapping[str, object]
 
 
 class Runs(Sequence[Run]):
@@ -83,7 +87,9 @@ class Runs(Sequence[Run]):
 def run(
     command: str | Sequence[str],
     *,
-    params: Mapping[str, Scalar | Sequence[Scalar]] | None = None,
+    params: Params | Sequence[Params] | None = None,
+    base: Params | None = None,
+    each: Callable[[dict[str, str]], Mapping[str, Scalar] | None] | None = None,
     target: str | None = None,
     name: str | None = None,
     again: bool = False,
@@ -98,7 +104,10 @@ def run(
     Args:
         command: shell text with `<key>` placeholders, or words; words get keys that no
             placeholder uses appended as `--key value`.
-        params: each parameter's value or values; `"0..4"` is a range.
+        params: each parameter's value or values; `"0..4"` is a range. All that `params:` of a
+            file may say is understood: groups, nested keys, a list of grids, `zip`, `exclude`.
+        base: parameters below those; the same key of `params` goes over it.
+        each: is given every point, and returns the one to run, or None to leave it out.
         target: where to run; the default target if not given.
         name: the experiment's name.
         again: whether to run everything once more.
@@ -111,7 +120,7 @@ def run(
     wish = Wish(
         words=words,
         script=command if isinstance(command, str) else "",
-        params={key: _axis(value) for key, value in (params or {}).items()},
+        grids=tuple(read_grids(_as_text(params or {}), _as_text(base or {}))),
         resources={key: str(value) for key, value in resources.items()},
         target=target,
         name=name,
@@ -121,7 +130,7 @@ def run(
     if lab.project.id:
         lab.refresh(lab.unfinished(lab.project.id))
     listing = settings.scan(experiment, lab.project.bay)
-    request = Request(experiment=experiment, again=again)
+    request = Request(experiment=experiment, choice=Choice(hook=_hook(each)), again=again)
     draft = lab.draft(request, target=chosen, listing=listing)
     sent = {run.identity: run for run in lab.launch(draft)} if draft.to_submit else {}
     before = [step.run.id for step in draft.steps if step.run]
@@ -129,9 +138,28 @@ def run(
     return Runs(lab, [*{**known, **sent}.values()])
 
 
-def _axis(value: Scalar | Sequence[Scalar]) -> Sequence[str]:
-    if isinstance(value, str):
-        return parse_value(value)
-    if isinstance(value, Sequence):
-        return tuple(str(item) for item in value)
-    return (str(value),)
+def _as_text(value: object) -> Value:
+    """What a file would have said: mappings, lists, and text for everything else."""
+    match value:
+        case str():
+            return value
+        case Mapping():
+            return {str(key): _as_text(item) for key, item in value.items()}
+        case list() | tuple() | range():
+            return [_as_text(item) for item in value]
+    # Arrays, without loading the library that they come from.
+    listed = getattr(value, "tolist", None)
+    return _as_text(listed()) if callable(listed) else str(value)
+
+
+def _hook(
+    each: Callable[[dict[str, str]], Mapping[str, Scalar] | None] | None,
+) -> Callable[[Point], Point | None] | None:
+    if each is None:
+        return None
+
+    def hook(point: Point) -> Point | None:
+        changed = each(dict(point))
+        return None if changed is None else {key: str(value) for key, value in changed.items()}
+
+    return hook

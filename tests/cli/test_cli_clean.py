@@ -49,8 +49,10 @@ def lab(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> Lab:
         "snapshots/0123456789ab",
         "trees/0123456789ab-01234567",
         "launches/calm-otter-001",
+        "envs/0123456789ab",
+        "envs/0123456789ab.code",
     ):
-        (bay.project / ".bay" / name).mkdir()
+        (bay.project / ".bay" / name).mkdir(parents=True)
     return open_later(bay, monkeypatch)
 
 

@@ -94,6 +94,7 @@ def test_explain_as_json(bay: Bay, config: Path) -> None:
         "value": "desk",
         "source": str(config),
         "line": 2,
+        "over": [],
     }
 
 

@@ -35,7 +35,7 @@ def test_only_what_differs(bay: Bay) -> None:
         f"              {first}         {second}\n"
         "parameter lr  1             2\n"
         f"code          {codes[0]}  {codes[1]}\n"
-        "memory_mib    –             100\n"
+        "memory        –             100M\n"
         "metric acc    0.1           0.2\n"
         "- sh say.sh --lr 1 --seed 0\n"
         "+ sh say.sh --lr 2 --seed 0\n"

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from launchbay.config.paths import SCHEMA
+
 if TYPE_CHECKING:
     from tests.conftest import Bay
+
+MODELINE = "# yaml-language-server: $schema=.bay/schema.json"
 
 
 def test_example_in_a_new_folder(bay: Bay) -> None:
@@ -15,7 +19,7 @@ def test_example_in_a_new_folder(bay: Bay) -> None:
     said = bay("init", "demo")
     place = bay.project / "demo"
 
-    assert sorted(path.name for path in place.iterdir()) == ["bay.yaml", "train.py"]
+    assert sorted(path.name for path in place.iterdir()) == [".bay", "bay.yaml", "train.py"]
     assert said.err == (
         f"wrote {place}/train.py\nwrote {place}/bay.yaml\n\n"
         "next:\n  cd demo && bay run\n  bay results --over seed\n"
@@ -62,7 +66,7 @@ def test_example_needs_no_bay(bay: Bay) -> None:
         ["epoch", "0"],
         ["epoch", "1"],
     ]
-    assert sorted(path.name for path in bay.project.iterdir()) == ["bay.yaml", "train.py"]
+    assert sorted(path.name for path in bay.project.iterdir()) == [".bay", "bay.yaml", "train.py"]
 
 
 def test_beside_code(bay: Bay) -> None:
@@ -73,6 +77,55 @@ def test_beside_code(bay: Bay) -> None:
 
     assert said.err == f"wrote {bay.project}/bay.yaml\n\nnext:\n  bay plan\n  bay run\n"
     assert (bay("logs").out, bay.states()) == ("hello\n", ["succeeded"])
+
+
+def test_editors_find_the_schema(bay: Bay) -> None:
+    """The file's first line names a schema, which is in a folder that is only ours."""
+    bay.git("init", "--quiet")
+    bay("init")
+    kept = bay.project / ".bay"
+
+    assert (bay.project / "bay.yaml").read_text().splitlines()[0] == MODELINE
+    assert (kept / "schema.json").read_bytes() == SCHEMA.read_bytes()
+    assert (sorted(path.name for path in kept.iterdir()), kept.stat().st_mode & 0o777) == (
+        [".gitignore", "schema.json"],
+        0o700,
+    )
+    assert bay.git("status", "--porcelain", "--untracked-files=all") == (
+        "?? bay.yaml\n?? train.py\n"
+    )
+
+
+def test_schema_alone_is_no_project(bay: Bay) -> None:
+    """Until something was run there, a folder with a schema has no runs and nothing wrong."""
+    bay("init")
+
+    assert (bay.json("ls"), bay("doctor").code, bay("clean").code) == ([], 0, 0)
+    assert sorted(path.name for path in (bay.project / ".bay").iterdir()) == [
+        ".gitignore",
+        "schema.json",
+    ]
+
+
+def test_run_brings_the_schema(bay: Bay) -> None:
+    """In a clone, and after an update, the next run puts the schema where the file says it is."""
+    bay.write("bay.yaml", f"{MODELINE}\ncommand: ls -A\n")
+    schema = bay.project / ".bay" / "schema.json"
+    bay("run")
+    first = schema.read_bytes()
+    schema.write_text("{}")
+    bay("run", "--again")
+
+    assert (first, schema.read_bytes()) == (SCHEMA.read_bytes(), SCHEMA.read_bytes())
+    assert bay("logs").out == "bay.yaml\n"
+
+
+def test_folder_that_is_no_folder(bay: Bay) -> None:
+    """Where the schema cannot be put, the file is written all the same."""
+    mine = bay.write(".bay", "mine")
+    bay("init")
+
+    assert (mine.read_text(), (bay.project / "bay.yaml").exists()) == ("mine", True)
 
 
 def test_file_is_left_alone(bay: Bay) -> None:
@@ -115,14 +168,16 @@ def test_from_a_run(bay: Bay) -> None:
     bay("run", "--memory", "512M", "lr=0.1", "show.py", "<x>", cwd=bay.project / "sub")
     (first,) = bay.json("ls")
     said = bay("init", "--from", first["id"])
+    line = (bay.project / "bay.yaml").read_text().splitlines()[0]
     bay("run")
     both = bay.json("ls")
     logs = [bay("logs", run["id"]).out for run in both]
     shown = [bay.json("show", run["id"])["resources"] for run in both]
 
     assert said.err == f"wrote {bay.project}/bay.yaml\n\nnext:\n  bay plan\n  bay run\n"
+    assert line == MODELINE
     assert logs == ["['<x>', '--lr', '0.1']\n"] * 2
-    assert shown == [{"memory_mib": "512"}] * 2
+    assert shown == [{"memory": "512M"}] * 2
     assert [(run["params"], run["experiment"], run["state"]) for run in both] == [
         ({"lr": "0.1"}, "show", "succeeded")
     ] * 2

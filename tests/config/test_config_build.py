@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.config.conftest import points, refusal
 
 from launchbay.config.build import (
-    Explanation,
-    apply_target_defaults,
-    build_experiment,
-    choose_target,
-    default_target,
-    explain,
-    load_file,
-    load_user_config,
-    resolve_targets,
+    parse_flag,
+    surround,
     typed_experiment,
     with_resources,
 )
-from launchbay.config.schema import MACHINE_KEYS, ExperimentFile, UserConfig
-from launchbay.core.errors import BadRequest, BayError, ConfigError
-from launchbay.core.job import Argv, Resources, Script
-from launchbay.core.sweep import Experiment, Grid, Span
+from launchbay.config.configuration import (
+    Configuration,
+    choose_target,
+    default_target,
+    load_user_config,
+    resolve_targets,
+)
+from launchbay.config.schema import Target, UserConfig
+from launchbay.core.errors import BadRequest, ConfigError
+from launchbay.core.job import Argv, Recipe, Resources, Script
+from launchbay.core.sweep import Branch, Experiment, Grid, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from tests.config.conftest import Project
 
 SIMPLE = """\
 command: python train.py --lr <lr> --seed <seed>
@@ -40,12 +43,19 @@ project: demo
 name: first
 command: echo <x>
 params: {x: a}
+prefix: me
 gpus: 0.5
 gpu_type: [a100]
 cpus: 2
 memory: 4
+disk: 1
 time: 8h
 nodes: 2
+hostname_whitelist: [n1, n2]
+extra: {licence: 1}
+image: python:3.12
+modules: [cuda]
+volumes: {data: /data}
 parallel: 3
 target: desk
 env: {A: '1'}
@@ -56,91 +66,83 @@ code: ['../lib:lib']
 """
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own, in which files are named shortly."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BAY_DEFAULT_TARGET", raising=False)
-    return tmp_path
+def comparable(experiment: Experiment) -> Experiment:
+    """The experiment with what can be compared of it: recipes are functions."""
+    branches = tuple(replace(branch, recipe=KEPT) for branch in experiment.branches)
+    return replace(experiment, branches=branches)
 
 
-@pytest.fixture
-def file(folder: Path) -> Callable[[str], ExperimentFile]:
-    """An experiment file of this text, loaded."""
-
-    def load(text: str) -> ExperimentFile:
-        (folder / "bay.yaml").write_text(text, encoding="utf-8")
-        return load_file(folder / "bay.yaml")
-
-    return load
+def KEPT(_: object) -> Recipe:  # noqa: N802
+    """In the place of every recipe."""
+    return Recipe()
 
 
-@pytest.fixture
-def user(folder: Path) -> Callable[[str], UserConfig]:
-    """A user's configuration of this text, loaded."""
-
-    def load(text: str) -> UserConfig:
-        (folder / "user.yaml").write_text(text, encoding="utf-8")
-        return load_user_config(folder / "user.yaml")
-
-    return load
-
-
-def refusal(action: Callable[[], object], kind: type[BayError]) -> tuple[str, str | None]:
-    """What an action that must fail says, and its hint."""
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value), caught.value.hint
-
-
-def test_simple_experiment(file: Callable[[str], ExperimentFile]) -> None:
+def test_simple_experiment(project: Project) -> None:
     """Two keys make a sweep, named for the project."""
-    experiment = build_experiment(file(SIMPLE), project_name="demo")
+    experiment = project.build(SIMPLE)
+    (branch,) = experiment.branches
 
     assert (experiment.name, experiment.project) == ("demo", "demo")
-    assert experiment.command == Script("python train.py --lr <lr> --seed <seed>")
-    assert (len(experiment.grid), experiment.grid[3]) == (6, {"lr": "1e-5", "seed": "0"})
-    assert (experiment.append, experiment.always) == ("", False)
-    assert isinstance(experiment.grid.axes["seed"], Span)
+    assert branch.command == Script("python train.py --lr <lr> --seed <seed>")
+    assert (len(branch.grid), branch.grid[3]) == (6, {"lr": "1e-5", "seed": "0"})
+    assert (experiment.append, experiment.always, experiment.warnings) == ("", False, ())
+    assert isinstance(branch.grid.values_of("seed"), Span)
 
 
-def test_full_experiment(file: Callable[[str], ExperimentFile]) -> None:
+def test_full_experiment(project: Project) -> None:
     """Every key of a file reaches the experiment."""
-    assert build_experiment(file(FULL), project_name="folder") == Experiment(
+    experiment = project.build(FULL)
+
+    assert comparable(experiment) == Experiment(
         name="first",
         project="demo",
-        command=Script("echo <x>"),
-        grid=Grid({"x": ("a",)}),
+        prefix="me",
+        branches=(
+            Branch(
+                command=Script("echo <x>"),
+                written="echo <x>\0python:3.12",
+                grid=Grid.of({"x": ("a",)}),
+                recipe=KEPT,
+            ),
+        ),
         target="desk",
+        parallel=3,
+        outputs=("runs",),
+        metrics={"acc": "acc=(.)"},
+        code=(("../lib", "lib"),),
+    )
+    assert experiment.branches[0].recipe({"x": "a"}) == Recipe(
         resources=Resources(
             nodes=2,
             cpus=2,
             gpus=0.5,
             gpu_types=("a100",),
             memory_mib=4096,
+            disk_mib=1024,
             time_limit=timedelta(hours=8),
+            hosts=("n1", "n2"),
+            extra={"licence": "1"},
         ),
-        parallel=3,
         env={"A": "1"},
+        image="python:3.12",
+        modules=("cuda",),
         setup="one\ntwo",
-        outputs=("runs",),
-        metrics={"acc": "acc=(.)"},
-        code=(("../lib", "lib"),),
+        options={"volumes": {"data": "/data"}},
     )
 
 
-def test_name_of_a_named_project(file: Callable[[str], ExperimentFile]) -> None:
+def test_name_of_a_named_project(project: Project) -> None:
     """An experiment without a name has that of its project."""
-    experiment = build_experiment(file("project: demo\ncommand: x"), project_name="folder")
+    experiment = project.build("project: own\ncommand: x")
 
-    assert (experiment.name, experiment.project) == ("demo", "demo")
+    assert (experiment.name, experiment.project) == ("own", "own")
 
 
-def test_override(file: Callable[[str], ExperimentFile]) -> None:
+def test_override(project: Project) -> None:
     """Typed values replace those of the file, in its order."""
-    experiment = build_experiment(file(SIMPLE), project_name="x", overrides={"lr": ["3"]})
+    experiment = project.build(SIMPLE, {"lr": ["3"]})
 
-    assert list(experiment.grid) == [{"lr": "3", "seed": seed} for seed in ("0", "1", "2")]
+    assert points(experiment) == [{"lr": "3", "seed": seed} for seed in ("0", "1", "2")]
 
 
 @pytest.mark.parametrize(
@@ -162,17 +164,10 @@ def test_override(file: Callable[[str], ExperimentFile]) -> None:
     ],
 )
 def test_bad_override(
-    file: Callable[[str], ExperimentFile],
-    overrides: dict[str, Sequence[str]],
-    message: str,
-    hint: str,
+    project: Project, overrides: dict[str, Sequence[str]], message: str, hint: str
 ) -> None:
     """An override must name a parameter of the file and give it values."""
-    loaded = file(SIMPLE)
-
-    assert refusal(
-        lambda: build_experiment(loaded, project_name="x", overrides=overrides), BadRequest
-    ) == (message, hint)
+    assert refusal(lambda: project.build(SIMPLE, overrides), BadRequest) == (message, hint)
 
 
 @pytest.mark.parametrize(
@@ -180,34 +175,29 @@ def test_bad_override(
     [
         (
             "echo <lrr>",
-            "bay.yaml:3:1: command: `<lrr>` is no parameter; there are: `lr`",
-            "add `lrr` to `params:`, or write `\\<lrr>` if it is meant",
+            "bay.yaml:3:1: command: `<lrr>` is no parameter",
+            "did you mean `<lr>`? Or write `\\<lrr>` for that very text",
         ),
         (
             "echo `<lr>`",
-            "bay.yaml:3:1: command: `<lr>` stands in backquotes",
-            "write `$(…)` instead",
+            "bay.yaml:3:1: command: `<lr>` stands in backquotes, where no quoting is right",
+            "write `$(…)` in place of the backquotes",
         ),
     ],
 )
-def test_bad_placeholder(
-    file: Callable[[str], ExperimentFile], command: str, message: str, hint: str
-) -> None:
+def test_bad_placeholder(project: Project, command: str, message: str, hint: str) -> None:
     """A placeholder that cannot be filled is an error at the line of the command."""
-    loaded = file(f"# one\nparams: {{lr: 1}}\ncommand: {command}\n")
+    text = f"# one\nparams: {{lr: 1}}\ncommand: {command}\n"
 
-    assert refusal(lambda: build_experiment(loaded, project_name="x"), ConfigError) == (
-        message,
-        hint,
-    )
+    assert refusal(lambda: project.build(text)) == (message, hint)
 
 
 @pytest.mark.parametrize("command", ["echo", "echo <repeat>", r"echo \<lrr>"])
-def test_good_placeholders(file: Callable[[str], ExperimentFile], command: str) -> None:
+def test_good_placeholders(project: Project, command: str) -> None:
     """A parameter may be unused; `<repeat>` comes with a flag; an escaped one is text."""
-    loaded = file(f"params: {{lr: 1}}\ncommand: {command}\n")
+    (branch,) = project.build(f"params: {{lr: 1}}\ncommand: {command}\n").branches
 
-    assert build_experiment(loaded, project_name="x").command == Script(command)
+    assert branch.command == Script(command)
 
 
 @pytest.mark.parametrize(
@@ -222,10 +212,12 @@ def test_good_placeholders(file: Callable[[str], ExperimentFile], command: str) 
 )
 def test_typed_command(words: list[str], command: list[str], name: str) -> None:
     """A typed command runs verbatim each time, python in front of a script, named for it."""
-    assert typed_experiment(words, {}, project_name="demo", subfolder="a") == Experiment(
+    experiment = typed_experiment(words, {}, project_name="demo", subfolder="a")
+
+    assert comparable(experiment) == Experiment(
         name=name,
         project="demo",
-        command=Argv(tuple(command)),
+        branches=(Branch(command=Argv(tuple(command)), recipe=KEPT),),
         append="--",
         subfolder="a",
         always=True,
@@ -238,8 +230,34 @@ def test_typed_parameters() -> None:
         ["train.py"], {"lr": ("1", "2")}, project_name="demo", style="hydra"
     )
 
-    assert experiment.grid == Grid({"lr": ("1", "2")})
+    assert experiment.branches[0].grid == Grid.of({"lr": ("1", "2")})
     assert (experiment.append, experiment.always) == ("=", False)
+
+
+def test_typed_hidden_parameters() -> None:
+    """A typed key that begins with `_` is left out of names, and is found without it."""
+    experiment = typed_experiment(["x"], {"_fn": ["a", "b"]}, project_name="demo")
+    (branch,) = experiment.branches
+
+    assert (branch.grid.keys, set(branch.hidden), branch.ambiguous) == (("fn",), {"fn"}, True)
+
+
+def test_typed_surroundings(project: Project) -> None:
+    """A typed command is given what flags and the target say, not what the file's root does."""
+    project.write("bay.yaml", "command: x\ncpus: 9\ntargets: {local: {memory: 1}}\n")
+    config = project.config()
+    around = surround(
+        config,
+        ("local", choose_target("local", config)),
+        flags={"gpus": "2", "parallel": "3"},
+        env={"A": "1"},
+        root=False,
+    )
+    experiment = typed_experiment(["x"], {}, around, project_name="demo")
+
+    assert experiment.branches[0].recipe({}) == Recipe(
+        resources=Resources(gpus=2, memory_mib=1024), env={"A": "1"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,7 +268,7 @@ def test_typed_parameters() -> None:
             ["x"],
             {"1x": ["1"]},
             "`1x` is no name of a parameter",
-            "use letters, digits, `_`, `-`, `.`; begin with a letter or `_`",
+            "use letters, digits, `_`, `-` and `.`, a letter first",
         ),
         (["x"], {"lr": []}, "`lr` has no values", "write `lr=VALUE`"),
         (
@@ -271,34 +289,41 @@ def test_bad_typed(
     )
 
 
-def typed() -> Experiment:
-    """An experiment that asks for nothing."""
-    return typed_experiment(["x"], {}, project_name="demo")
+FLAGS = {
+    "gpus": "2",
+    "gpu_type": "a100,h100",
+    "cpus": "4",
+    "memory": "512M",
+    "disk": "0",
+    "time": "90m",
+    "nodes": "2",
+    "image": "i",
+    "parallel": "3",
+}
+TYPED = Resources(
+    nodes=2,
+    cpus=4,
+    gpus=2,
+    gpu_types=("a100", "h100"),
+    memory_mib=512,
+    disk_mib=0,
+    time_limit=timedelta(minutes=90),
+)
 
 
-def test_flags() -> None:
+def test_flags(project: Project) -> None:
     """Flags replace every resource."""
-    flags = {
-        "gpus": "2",
-        "gpu_type": "a100,h100",
-        "cpus": "4",
-        "memory": "512M",
-        "time": "90m",
-        "nodes": "2",
-        "parallel": "3",
-    }
-    experiment = with_resources(typed(), flags)
+    (branch,) = project.build("command: x\ncpus: 1\nimage: j\n", flags=FLAGS).branches
 
-    assert experiment.parallel == 3
-    assert experiment.resources == Resources(
-        nodes=2,
-        cpus=4,
-        gpus=2,
-        gpu_types=("a100", "h100"),
-        memory_mib=512,
-        time_limit=timedelta(minutes=90),
-    )
-    assert with_resources(experiment, {}) == experiment
+    assert branch.recipe({}) == Recipe(resources=TYPED, image="i")
+
+
+def test_flags_over_resources() -> None:
+    """Flags replace the resources of a run that was made before, and leave the others."""
+    before = Resources(gpus=1, hosts=("a",))
+
+    assert with_resources(before, FLAGS) == replace(TYPED, hosts=("a",))
+    assert with_resources(before, {}) == before
 
 
 @pytest.mark.parametrize(
@@ -314,49 +339,60 @@ def test_flags() -> None:
             "--gpu-type: `` is no name of a GPU; write `a100` or `a100,h100`",
             None,
         ),
-        ({"parallel": "0"}, "--parallel: `0` is no whole number of at least 1", None),
+        (
+            {"parallel": "0"},
+            "--parallel: `0` is no whole number of at least 1; write `1` or more",
+            None,
+        ),
         ({"gpu": "1"}, "`gpu` is no resource", "did you mean `gpus`?"),
     ],
 )
-def test_bad_flag(flags: dict[str, str], message: str, hint: str | None) -> None:
-    """A bad flag is named."""
-    assert refusal(lambda: with_resources(typed(), flags), BadRequest) == (message, hint)
+def test_bad_flag(project: Project, flags: dict[str, str], message: str, hint: str | None) -> None:
+    """A bad flag is named, wherever it is given."""
+    project.write("bay.yaml", "command: x")
+    ((key, text),) = flags.items()
+
+    for action in (
+        lambda: parse_flag(key, text),
+        lambda: with_resources(Resources(), flags),
+        lambda: project.build(flags=flags),
+    ):
+        assert refusal(action, BadRequest) == (message, hint)
 
 
 def test_local_always_exists() -> None:
     """Without any file there is this computer."""
-    targets = resolve_targets(UserConfig(), None)
+    config = Configuration(user=UserConfig())
+    targets = resolve_targets(config)
 
     assert {name: target.kind for name, target in targets.items()} == {"local": "machine"}
-    assert default_target(None, UserConfig()) == "local"
+    assert default_target(config) == "local"
 
 
-def test_no_user_config(folder: Path) -> None:
+def test_no_user_config(project: Project) -> None:
     """A missing configuration is an empty one; what is no file is an error."""
-    assert load_user_config(folder / "none.yaml") == UserConfig()
-    assert refusal(lambda: load_user_config(folder), ConfigError) == (
+    assert load_user_config(project.folder / "none.yaml") == UserConfig()
+    assert refusal(lambda: load_user_config(project.folder), ConfigError) == (
         ".: a folder, not a file",
         "name the file inside it",
     )
 
 
-def test_targets_merge(
-    file: Callable[[str], ExperimentFile], user: Callable[[str], UserConfig]
-) -> None:
+def test_targets_merge(project: Project) -> None:
     """The project's entries are merged over the user's key by key; maps merge, lists replace."""
-    mine = user(
+    project.user(
         "targets:\n"
         "  desk: {kind: slurm, partition: gpu, list: [a, b], env: {A: '1', B: '1'}, cpus: 1}\n"
         "  local: {parallel: 2}\n"
     )
-    project = file(
+    project.file(
         "command: x\n"
         "targets:\n"
         "  desk: {partition: big, list: [c], env: {B: '2'}}\n"
         "  local: {devices: 1}\n"
         "  new: {kind: machine}\n"
     )
-    targets = resolve_targets(mine, project)
+    targets = resolve_targets(project.config())
 
     assert {name: (target.kind, target.options) for name, target in targets.items()} == {
         "local": ("machine", {"parallel": 2, "devices": "1"}),
@@ -371,48 +407,50 @@ def test_targets_merge(
         ),
         "new": ("machine", {}),
     }
-    assert {name: set(target.from_project) for name, target in targets.items()} == {
-        "local": {"devices"},
-        "desk": {"partition", "list", "env", "env.B"},
-        "new": {"kind"},
-    }
 
 
-def test_default_target(
-    file: Callable[[str], ExperimentFile],
-    user: Callable[[str], UserConfig],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_default_target(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file's target counts first, then the variable, then the one in use."""
-    named, unnamed, mine = file("command: x\ntarget: a"), file("command: x"), user("use: c")
+    mine = project.user("use: c")
+    files = (project.file("command: x\ntarget: a"), project.file("command: x"), None)
+    configs = [Configuration(file=file, user=mine) for file in files]
 
-    assert [default_target(one, mine) for one in (named, unnamed, None)] == ["a", "c", "c"]
+    assert [default_target(config) for config in configs] == ["a", "c", "c"]
 
     monkeypatch.setenv("BAY_DEFAULT_TARGET", "b")
 
-    assert [default_target(one, mine) for one in (named, unnamed, None)] == ["a", "b", "b"]
+    assert [default_target(config) for config in configs] == ["a", "b", "b"]
 
 
-def test_chosen_target(
-    file: Callable[[str], ExperimentFile], user: Callable[[str], UserConfig]
-) -> None:
+def test_chosen_target(project: Project) -> None:
     """A target that can work is given, whatever is wrong with others."""
-    mine = user("targets:\n  box: {kind: machine, host: me@box}\n  desk: {kind: machine}\n")
-    target = choose_target("desk", file=file("command: x"), user=mine)
+    project.user("targets:\n  box: {kind: machine, host: me@box}\n  desk: {kind: machine}\n")
+    project.file("command: x")
+    target = choose_target("desk", project.config())
 
     assert (target.kind, target.options) == ("machine", {})
 
 
 @pytest.mark.parametrize(
-    ("mine", "project", "message", "hint"),
+    ("mine", "entry", "message", "hint"),
     [
-        ("{kind: machine, host: me@box}", "", "user.yaml:1:32: targets.box.host: SSH", None),
-        ("{kind: machine}", "{host: me@box}", "bay.yaml:2:17: targets.box.host: SSH", None),
+        (
+            "{kind: machine, host: me@box}",
+            "",
+            "user.yaml:1:32: targets.box.host: SSH",
+            "take `host` out to run here",
+        ),
+        (
+            "{kind: machine}",
+            "{host: me@box}",
+            "bay.yaml:2:17: targets.box.host: SSH",
+            "take `host` out to run here",
+        ),
         (
             "{kind: machine}",
             "{partition: x}",
             "bay.yaml:2:17: targets.box.partition: unknown key",
-            "there are: " + ", ".join(f"`{key}`" for key in sorted(MACHINE_KEYS)),
+            "take it out; there are `kind`, `host`, `root`, `parallel`, `devices` and more",
         ),
         (
             "",
@@ -429,181 +467,41 @@ def test_chosen_target(
     ],
 )
 def test_unfit_target(
-    file: Callable[[str], ExperimentFile],
-    user: Callable[[str], UserConfig],
-    *,
-    mine: str,
-    project: str,
-    message: str,
-    hint: str | None,
+    project: Project, mine: str, entry: str, *, message: str, hint: str | None
 ) -> None:
     """A target that cannot work is refused at the line that says so."""
-    config = user(f"targets: {{box: {mine}}}" if mine else "")
-    loaded = file("command: x\n" + (f"targets: {{box: {project}}}" if project else ""))
+    project.user(f"targets: {{box: {mine}}}" if mine else "")
+    project.file("command: x\n" + (f"targets: {{box: {entry}}}" if entry else ""))
+    config = project.config()
     message = message.replace("SSH", "machines over SSH are not supported yet")
 
-    assert refusal(lambda: choose_target("box", file=loaded, user=config), ConfigError) == (
-        message,
-        hint,
-    )
+    assert refusal(lambda: choose_target("box", config)) == (message, hint)
 
 
-def test_no_such_target(user: Callable[[str], UserConfig]) -> None:
+def test_no_such_target(project: Project) -> None:
     """A target that does not exist is an error that names the nearest."""
-    mine = user("targets: {desk: {kind: machine}}")
+    project.user("targets: {desk: {kind: machine}}")
+    config = project.config()
 
-    assert refusal(lambda: choose_target("dsk", file=None, user=mine), BadRequest) == (
+    assert refusal(lambda: choose_target("dsk", config), BadRequest) == (
         "there is no target `dsk`",
         "did you mean `desk`?",
     )
 
 
-@pytest.mark.parametrize(
-    ("mine", "project", "root", "gpus"),
-    [
-        ("", "", "", None),
-        ("gpus: 1", "", "", 1),
-        ("gpus: 1", "", "gpus: 2", 2),
-        ("gpus: 1", "", "gpus: 0", 0),
-        ("gpus: 1", "gpus: 3", "gpus: 2", 3),
-        ("", "gpus: 3", "gpus: 2", 3),
-        ("gpus: 1", "cpus: 3", "gpus: 2", 2),
-    ],
-)
-def test_precedence(
-    file: Callable[[str], ExperimentFile],
-    user: Callable[[str], UserConfig],
-    *,
-    mine: str,
-    project: str,
-    root: str,
-    gpus: float | None,
-) -> None:
-    """The project's entry beats the file's root, which beats the user's entry; flags beat all."""
-    config = user(f"targets: {{desk: {{kind: machine, {mine}}}}}")
-    loaded = file(f"command: x\ntargets: {{desk: {{{project}}}}}\n{root}\n")
-    target = choose_target("desk", file=loaded, user=config)
-    experiment = apply_target_defaults(build_experiment(loaded, project_name="x"), target)
-
-    assert experiment.resources.gpus == gpus
-    assert with_resources(experiment, {"gpus": "8"}).resources.gpus == 8
-
-
-def test_every_default_of_a_target(user: Callable[[str], UserConfig]) -> None:
-    """A target fills what nobody asked for."""
-    mine = user(
-        "targets: {desk: {kind: machine, gpus: 1, gpu_type: a100, cpus: 2, memory: 4, time: 1h}}"
-    )
-    experiment = apply_target_defaults(typed(), choose_target("desk", file=None, user=mine))
-
-    assert experiment.resources == Resources(
-        gpus=1, gpu_types=("a100",), cpus=2, memory_mib=4096, time_limit=timedelta(hours=1)
-    )
-
-
-def test_target_caps_itself(user: Callable[[str], UserConfig]) -> None:
+def test_target_caps_itself(project: Project) -> None:
     """How many runs a target takes is no matter of one experiment."""
-    mine = user("targets: {desk: {kind: machine, parallel: 2}}")
-    target = choose_target("desk", file=None, user=mine)
+    project.user("targets: {desk: {kind: machine, parallel: 2}}")
 
-    assert apply_target_defaults(typed(), target).parallel is None
-
-
-def test_environment(
-    file: Callable[[str], ExperimentFile], user: Callable[[str], UserConfig]
-) -> None:
-    """The user's target gives way to the file, the file to its own entry of the target."""
-    mine = user("targets: {desk: {kind: machine, env: {A: user, B: user, C: user}}}")
-    loaded = file("command: x\nenv: {B: file, C: file}\ntargets: {desk: {env: {C: entry}}}\n")
-    target = choose_target("desk", file=loaded, user=mine)
-    experiment = apply_target_defaults(build_experiment(loaded, project_name="x"), target)
-
-    assert experiment.env == {"A": "user", "B": "file", "C": "entry"}
-
-
-EXPLAINED = """\
-command: x <a.b>
-hparam: {a.b: [1, 2]}
-gpus: 2
-cpus: 1
-targets:
-  desk: {cpus: 4}
-"""
-MINE = """\
-use: desk
-targets:
-  desk:
-    kind: machine
-    memory: 8
-    cpus: 2
-    gpus: 1
-"""
+    assert project.build("command: x", target="desk").parallel is None
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "source", "line"),
-    [
-        ("command", "x <a.b>", "bay.yaml", 1),
-        ("params", {"a.b": ["1", "2"]}, "bay.yaml", 2),
-        ("hparam", {"a.b": ["1", "2"]}, "bay.yaml", 2),
-        ("params.a.b", ["1", "2"], "bay.yaml", 2),
-        ("gpus", "2", "bay.yaml", 3),
-        ("cpus", "4", "bay.yaml", 6),
-        ("memory", "8", "user.yaml", 5),
-        ("time", None, "default", None),
-        ("use", "desk", "user.yaml", 1),
-        ("target", "desk", "user.yaml", 1),
-        ("targets.desk.cpus", "4", "bay.yaml", 6),
-        ("targets.desk.memory", "8", "user.yaml", 5),
-    ],
+    ("entry", "side"),
+    [({}, "local"), ({"kind": "machine", "host": "box"}, "remote"), ({"kind": "x"}, "remote")],
 )
-def test_explain(
-    file: Callable[[str], ExperimentFile],
-    user: Callable[[str], UserConfig],
-    *,
-    key: str,
-    value: Any,
-    source: str,
-    line: int | None,
-) -> None:
-    """A key is explained by what was typed, the file and the line."""
-    assert explain(key, file=file(EXPLAINED), user=user(MINE)) == Explanation(
-        key=key, value=value, source=source, line=line
-    )
+def test_side(project: Project, entry: dict[str, Any], side: str) -> None:
+    """What is around knows on which side of `[local](remote)` it is."""
+    target = ("t", Target.model_validate(entry))
 
-
-def test_explain_the_target(
-    file: Callable[[str], ExperimentFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default target may come from nowhere, a variable, or the file."""
-    named = file("command: x\ntarget: desk\n")
-
-    assert explain("target", file=None, user=UserConfig()) == Explanation(
-        key="target", value="local", source="default"
-    )
-
-    monkeypatch.setenv("BAY_DEFAULT_TARGET", "box")
-
-    assert explain("target", file=None, user=UserConfig()) == Explanation(
-        key="target", value="box", source="$BAY_DEFAULT_TARGET"
-    )
-    assert explain("target", file=named, user=UserConfig()).value == "desk"
-
-
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("comand", "did you mean `command`?"),
-        ("targets.desk.mem", "did you mean `targets.desk.memory`?"),
-    ],
-)
-def test_explain_nothing(
-    file: Callable[[str], ExperimentFile], user: Callable[[str], UserConfig], key: str, hint: str
-) -> None:
-    """A key that does not exist is an error that names the nearest."""
-    loaded, mine = file(EXPLAINED), user(MINE)
-
-    assert refusal(lambda: explain(key, file=loaded, user=mine), BadRequest) == (
-        f"`{key}` is not set and no key of a file",
-        hint,
-    )
+    assert surround(project.config(), target).side == side

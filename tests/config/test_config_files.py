@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launchbay.config import nodes
-from launchbay.config.files import Document, Value, parse_document, read_document
+from launchbay.config.files import KEY_HINT, Document, Value, parse_document, read_document
 from launchbay.config.problems import Place, Problem, config_error
 from launchbay.core.errors import ConfigError
 
@@ -148,30 +148,38 @@ CHAIN = "\n".join(["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("- a\n", "1:1: not a mapping of keys", "write lines of `key: value`"),
-        ("\njust text\n", "2:1: not a mapping of keys", "write lines of `key: value`"),
-        ("''", "1:1: not a mapping of keys", "write lines of `key: value`"),
-        ("a: 1\nb: 2\na: 3\n", "3:1: a: given twice", "keep one of them"),
-        ("a:\n  b: 1\n  b: 2\n", "3:3: a.b: given twice", "keep one of them"),
+        ("- a\n", "1:1: a list, not lines of `key: value`", "take the `- ` out before each key"),
+        (
+            "\njust text\n",
+            "2:1: text, not lines of `key: value`",
+            TEXT := "begin each line with a key and `: `",
+        ),
+        ("''", "1:1: text, not lines of `key: value`", TEXT),
+        ("a: 1\nb: 2\na: 3\n", "3:1: a: given twice, first on line 1", "keep one of them"),
+        ("a:\n  b: 1\n  b: 2\n", "3:3: a.b: given twice, first on line 2", "keep one of them"),
         ("a:\n\tb: 1\n", "2:1: a tab in the indentation", "indent with spaces"),
-        ("a: @x\n", "1:4: a value cannot begin with `@`", "put it in quotes"),
-        ("a: `x`\n", "1:4: a value cannot begin with ```", "put it in quotes"),
+        ("a: @x\n", "1:4: a value cannot begin with `@`", "put it in quotes: `'@x'`"),
+        ("a: `x`\n", "1:4: a value cannot begin with a backquote", "put it in quotes"),
         (
             "a: b: c\n",
-            "1:5: not valid YAML: mapping values are not allowed in this context",
-            "check the indentation, and quote a value that holds `: `",
+            "1:5: a second `: ` in one line",
+            "put the value of `a` in quotes: `'b: c'`",
         ),
         (
             "a: 'b\n",
-            "2:1: not valid YAML: found unexpected end of stream",
-            "check indentation, quotes and brackets",
+            "1:4: the quote `'` is never closed",
+            "write `'` at the end of the value",
         ),
         (
             "a: [1\nb: 2\n",
-            "2:2: not valid YAML: did not find expected ',' or ']'",
-            "check indentation, quotes and brackets",
+            "1:4: the `[` is never closed",
+            "write `]` behind the last value",
         ),
-        ("a: 1\n---\nb: 2\n", "2:1: a second document begins", "keep one"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "2:1: a second document begins",
+            "take the line `---` out, or keep one of the two",
+        ),
         ("a: *x\n", "1:4: `*x` stands for nothing", "write `&x` before the value that it repeats"),
         (
             "a: &x [*x]",
@@ -185,8 +193,8 @@ CHAIN = "\n".join(["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1
         ),
         ("a: !env X", "1:4: the tag `!env` is not supported", TAG),
         ("a: !!set {x}", "1:4: the tag `!!set` is not supported", TAG),
-        ("a: {? [x] : 1}", "1:7: a: a key that is not text", "write `key: value`"),
-        ("'': 1", "1:1: a key that is not text", "write `key: value`"),
+        ("a: {? [x] : 1}", "1:7: a: a key that is not text", KEY_HINT),
+        ("'': 1", "1:1: a key that is not text", KEY_HINT),
         ("a: {<<: x}", "1:9: a.<<: not a mapping", "name the anchor of one"),
         ('a: "x\\0"', "1:4: a: a NUL character is not allowed", "remove the `\\0`"),
         ("é: 1\nb: \x07", "2:4: the control character U+0007 is not allowed", "remove it"),
@@ -223,8 +231,8 @@ def test_several_problems() -> None:
     assert hint is None
     assert message.splitlines() == [
         "2 problems",
-        "bay.yaml:2:1: a: given twice; keep one of them",
-        "bay.yaml:5:3: b.c: given twice; keep one of them",
+        "bay.yaml:2:1: a: given twice, first on line 1; keep one of them",
+        "bay.yaml:5:3: b.c: given twice, first on line 4; keep one of them",
     ]
 
 

@@ -7,7 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from launchbay.config.resources import FIELDS, PARSERS, TARGET_DEFAULTS, parse_resource
+from launchbay.config.resources import (
+    FIELDS,
+    FLAGS,
+    IN_MODELS,
+    OLD_NAMES,
+    OPPOSITES,
+    PARSERS,
+    parse_resource,
+)
 from launchbay.core.job import Resources
 
 
@@ -25,6 +33,15 @@ from launchbay.core.job import Resources
         ("cpus", "0.5", 0.5),
         ("memory", "32", 32 * 1024),
         ("memory", "512M", 512),
+        ("disk", "100", 100 * 1024),
+        ("disk", "0", 0),
+        ("disk", "0.0G", 0),
+        ("disk", "512M", 512),
+        ("gpu_blacklist", "a100,h100", ("a100", "h100")),
+        ("hostname_whitelist", "a.example.org", ("a.example.org",)),
+        ("hostname_blacklist", "a,b", ("a", "b")),
+        ("image", "python:3.12", "python:3.12"),
+        ("special_gpu", "a100", "a100"),
         ("time", "90m", timedelta(minutes=90)),
         ("time", "30", timedelta(minutes=30)),
         ("nodes", "2", 2),
@@ -37,8 +54,8 @@ def test_resource(key: str, text: str, value: object) -> None:
 
 
 GPUS = "is no number of GPUs; write 0, 2, or a fraction below 1"
-COUNT = "is no whole number of at least 1"
-CPUS = "is no number of processors above 0"
+COUNT = "is no whole number of at least 1; write `1` or more"
+CPUS = "is no number of processors; write `4`, or a fraction such as `0.5`"
 
 
 @pytest.mark.parametrize(
@@ -55,9 +72,9 @@ CPUS = "is no number of processors above 0"
         ("cpus", "-2", f"`-2` {CPUS}"),
         ("cpus", "inf", f"`inf` {CPUS}"),
         ("memory", "lots", "`lots` is no amount of memory; write `32` for GB, `512M` or `1.5G`"),
-        ("memory", "9" * 400, f"`{'9' * 400}` is too large"),
+        ("memory", "9" * 400, f"`{'9' * 400}` is too large; write less"),
         ("time", "soon", "`soon` is no span of time; write `90m`, `8h`, `2d` or `HH:MM:SS`"),
-        ("time", "99999999999d", "`99999999999d` is too large"),
+        ("time", "99999999999d", "`99999999999d` is too large; write less"),
         ("nodes", "0", f"`0` {COUNT}"),
         ("nodes", "1.5", f"`1.5` {COUNT}"),
         ("parallel", "0", f"`0` {COUNT}"),
@@ -76,5 +93,12 @@ def test_no_resource(key: str, text: str, message: str) -> None:
 def test_every_resource_has_its_field() -> None:
     """Every field of a job's resources can be written, and nothing else."""
     assert set(FIELDS.values()) == {field.name for field in fields(Resources)}
-    assert set(PARSERS) == {*FIELDS, "parallel"}
-    assert set(TARGET_DEFAULTS) < set(FIELDS)
+    # A mapping has no text of its own; an image and a special GPU are no field of it.
+    assert set(PARSERS) == {*FIELDS, "parallel", "image", "special_gpu"} - {"extra"}
+
+
+def test_every_name_of_a_resource_is_one() -> None:
+    """Flags, the names of the first tool and opposites name what can be written."""
+    assert set(FLAGS) <= set(PARSERS)
+    assert {*OLD_NAMES.values(), *IN_MODELS} <= set(PARSERS)
+    assert {key for pair in OPPOSITES for key in pair} <= set(FIELDS)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from launchbay.config.files import parse_document
 from launchbay.config.schema import (
     MACHINE_KEYS,
+    Dataset,
     ExperimentFile,
+    KubeFile,
+    Model,
     Part,
+    RunBlock,
+    SiteFile,
     Target,
     UserConfig,
     Written,
@@ -21,8 +26,19 @@ from launchbay.config.validation import validate
 from launchbay.core.errors import ConfigError
 from launchbay.core.job import DEFAULT_OUTPUTS
 
+if TYPE_CHECKING:
+    from launchbay.config.problems import Route
+
 FILE = Path("bay.yaml")
-TARGET_KEYS = "kind host root parallel devices env gpus cpus memory time gpu_type"
+UNCLOSED = "missing ), unterminated subpattern at position 0"
+PYTHON_FIX = (
+    "write `uv`, `requirements.txt`, `environment.yml`, `conda:NAME`, `/path/to/venv` or `none`"
+)
+TARGET_KEYS = """
+kind host root parallel devices
+gpus gpu_type gpu_blacklist cpus memory disk time nodes hostname_whitelist hostname_blacklist
+extra image env modules python setup
+"""
 
 
 def parse(text: str, shape: type[Written] = ExperimentFile) -> Written:
@@ -49,7 +65,7 @@ def test_simplest_file() -> None:
 
     assert isinstance(file, ExperimentFile)
     assert file.model_dump(exclude_defaults=True) == {"command": "python train.py"}
-    assert (file.params, file.outputs, file.snapshot_limit) == ({}, DEFAULT_OUTPUTS, 100)
+    assert (file.params, file.outputs, file.snapshot_limit) == (None, DEFAULT_OUTPUTS, 100)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +76,36 @@ def test_simplest_file() -> None:
         ("name: My try 2", {"name": "My try 2"}),
         (
             "params: {lr: [0.1, 1e-5], seed: 010}",
-            {"params": {"lr": ("0.1", "1e-5"), "seed": ("010",)}},
+            {"params": {"lr": ["0.1", "1e-5"], "seed": "010"}},
         ),
-        ("hparam: {a.b-c_d: x}", {"params": {"a.b-c_d": ("x",)}}),
+        ("hparam: {a.b-c_d: x}", {"params": {"a.b-c_d": "x"}}),
+        ("params: [{a: 1}, {b: 2}]", {"params": [{"a": "1"}, {"b": "2"}]}),
         ("params:", {}),
+        ("params: {a: 1, b: 2}\nzip: [a, b]", {"params": {"a": "1", "b": "2"}, "zip": ["a", "b"]}),
+        ("exclude: [{a: 1}]", {"exclude": [{"a": "1"}]}),
+        ("include: [site.yaml]", {"include": ["site.yaml"]}),
+        ("prefix: me", {"prefix": "me"}),
+        ("gpu_count: 2", {"gpus": 2}),
+        ("gpu_whitelist: [a100]", {"gpu_type": ("a100",)}),
+        ("gpu_blacklist: a100", {"gpu_blacklist": ("a100",)}),
+        ("cpu_count: 4", {"cpus": 4}),
+        ("disk: 0", {"disk": 0}),
+        ("ephemeral_storage: 1", {"disk": 1024}),
+        ("ephermal_storage: 1", {"disk": 1024}),
+        ("hostname_whitelist: [a, b]", {"hostname_whitelist": ("a", "b")}),
+        ("hostname_blacklist: a", {"hostname_blacklist": ("a",)}),
+        ("extra: {licence: 2}", {"extra": {"licence": "2"}}),
+        ("image: python:3.12", {"image": "python:3.12"}),
+        ("modules: [a, b]", {"modules": ("a", "b")}),
+        ("modules: a", {"modules": ("a",)}),
+        ("python: uv", {"python": "uv"}),
+        ("python: /opt/venv", {"python": "/opt/venv"}),
+        ("limit_ratio: 1.2", {"limit_ratio": 1.2}),
+        ("special_gpu: a100", {"special_gpu": "a100"}),
+        ("secrets: [A, B]", {"secrets": {"A": "", "B": ""}}),
+        ("secrets: [A, {B: ~/b}]", {"secrets": {"A": "", "B": "~/b"}}),
+        ("secrets: {A: , B: ~/b}", {"secrets": {"A": "", "B": "~/b"}}),
+        ("require: [A]", {"require": ("A",)}),
         ("gpus: 0.5", {"gpus": 0.5}),
         ("gpu_type: a100", {"gpu_type": ("a100",)}),
         ("gpu_type: [a100, h100]", {"gpu_type": ("a100", "h100")}),
@@ -91,99 +133,296 @@ def test_fields(text: str, values: dict[str, Any]) -> None:
     assert fields(text) == values
 
 
-NAME = "is no name: begin with a letter or digit, and use no `/`"
-PARAM = "a parameter's name has letters, digits, `_`, `-`, `.` and begins with a letter or `_`"
-UNCLOSED = "missing ), unterminated subpattern at position 0"
-VARIABLE = "a variable's name has letters, digits, `_` and begins with no digit"
-
-
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
         ("comand: y", "2:1: comand: unknown key", "did you mean `command`?"),
         ("hparams: {}", "2:1: hparams: unknown key", "did you mean `params`?"),
-        ("params: {}\nhparam: {}", "3:1: hparam: the same key as `params`", "keep one of them"),
         (
-            "project_name: a\nproject: b",
-            "2:1: project_name: the same key as `project`",
+            "params: {}\nhparam: {}",
+            "3:1: hparam: the same key as `params` on line 2",
             "keep one of them",
         ),
-        ("project: ../x", f"2:1: project: `../x` {NAME}", None),
-        ("name: a/b", f"2:1: name: `a/b` {NAME}", None),
-        ("params: [a]", "2:1: params: must be a mapping, not a list", None),
-        ("params: {1x: 1}", f"2:10: params.1x: {PARAM}", None),
-        ("params:\n  lr: []", "3:3: params.lr: an empty list of values", None),
-        ("params: {lr: }", "2:10: params.lr: no value; write `''` for an empty one", None),
         (
-            "hparam: {lr: {small: {x: 1}}}",
-            "2:10: hparam.lr: groups of parameters are not supported yet in this version",
-            None,
+            "project_name: a\nproject: b",
+            "2:1: project_name: the same key as `project` on line 3",
+            "keep one of them",
         ),
         (
-            "gpus: 1.5",
-            "2:1: gpus: `1.5` is no number of GPUs; write 0, 2, or a fraction below 1",
-            None,
+            "project: ../x",
+            "2:1: project: `../x` is no name",
+            "begin with a letter or digit, and use no `/`",
         ),
-        ("gpus: [1]", "2:1: gpus: must be one value, not a list", None),
-        ("gpu_type: {a: b}", "2:1: gpu_type: must be a list, not a mapping", None),
-        ("gpu_type: [[a]]", "2:12: gpu_type[0]: must be text, not a list", None),
-        ("cpus: 0", "2:1: cpus: `0` is no number of processors above 0", None),
+        (
+            "name: a/b",
+            "2:1: name: `a/b` is no name",
+            "begin with a letter or digit, and use no `/`",
+        ),
+        ("params: [a]", "2:10: params[0]: must be a mapping of parameters", "write `- lr: 0.1`"),
+        (
+            "params: {1x: 1}",
+            "2:10: params.1x: `1x` is no name of a parameter",
+            "use letters, digits, `_`, `-` and `.`, a letter first",
+        ),
+        (
+            "params:\n  lr: []",
+            "3:3: params.lr: an empty list of values",
+            "write at least one, or take the key out",
+        ),
+        ("params: {lr: }", "2:10: params.lr: no value", "write one, or `''` for an empty one"),
+        (
+            "hparam: {lr: {small: {x: 1}, big: {}}}",
+            "2:30: hparam.lr.big: group `lr`: `big` lacks `x`, which `small` has",
+            "add `x` to `big`",
+        ),
+        (
+            "params: {lr: 1}\nzip: lr",
+            "3:1: zip: must be a list of two parameters or more",
+            "write `zip: [lr, width]`",
+        ),
+        (
+            "exclude: [1]",
+            "2:11: exclude[0]: must be a mapping of parameters to values",
+            "write `- {lr: 0.1}`",
+        ),
+        (
+            "gpu_type: [a]\ngpu_blacklist: [b]",
+            "3:1: gpu_blacklist: `gpu_type` and `gpu_blacklist` are both set",
+            "keep one of them",
+        ),
+        (
+            "gpu_whitelist: [a]\ngpu_type: [b]",
+            "2:1: gpu_whitelist: the same key as `gpu_type` on line 3",
+            "keep one of them",
+        ),
+        (
+            "hostname_whitelist: a\nhostname_blacklist: b",
+            "3:1: hostname_blacklist: `hostname_whitelist` and `hostname_blacklist` are both set",
+            "keep one of them",
+        ),
+        (
+            "disk: lots",
+            "2:1: disk: `lots` is no amount of disk space",
+            "write `100` for GB, `512M`, or `0` for none",
+        ),
+        (
+            "ephemeral_storage: 1\ndisk: 1",
+            "2:1: ephemeral_storage: the same key as `disk` on line 3",
+            "keep one of them",
+        ),
+        ("image: [a]", "2:1: image: must be text, not a list", "write `image: a`"),
+        (
+            "extra: [a]",
+            "2:1: extra: must be a mapping, not a list",
+            "write lines such as `a: 1` below it, without dashes or brackets",
+        ),
+        (
+            "modules: {a: b}",
+            "2:1: modules: must be a list, not a mapping",
+            "write `[a, b]`, or one `- a` a line",
+        ),
+        (
+            "python: perl",
+            "2:1: python: `perl` is no Python environment",
+            PYTHON_FIX,
+        ),
+        (
+            "limit_ratio: 0.5",
+            "2:1: limit_ratio: `0.5` is no ratio of limit to request",
+            "write 1 or more, as `1.2`",
+        ),
+        (
+            "tolerations: [[a]]",
+            "2:1: tolerations: no toleration",
+            "write the key of a taint, or a mapping with `key`",
+        ),
+        (
+            "volumes: [a]",
+            "2:1: volumes: must be a mapping, not a list",
+            "write lines such as `a: /a` below it, without dashes or brackets",
+        ),
+        ("secrets: [A-B]", "2:1: secrets: `A-B` is no name of a variable", "write `A_B`"),
+        (
+            "secrets: X",
+            "2:1: secrets: must be a list of names, or a mapping of names to files",
+            "write `[X]`",
+        ),
+        (
+            "require: [1x]",
+            "2:11: require[0]: `1x` is no name of a variable",
+            "use letters, digits and `_`, and no digit first",
+        ),
+        (
+            "env: {UID: 1}",
+            "2:7: env.UID: `UID` belongs to the shell that starts a run",
+            "choose another name",
+        ),
+        (
+            "env: {bay_x: 1}",
+            "2:7: env.bay_x: `bay_x` belongs to the shell that starts a run",
+            "choose another name",
+        ),
+        ("retries: 3", "2:1: retries: not supported yet in this version", "take it out for now"),
+        (
+            "model: [a]",
+            "2:1: model: must be a mapping, not a list",
+            "write lines such as `a: {command: python a.py}` below it, without dashes or brackets",
+        ),
+        (
+            "model: {m: x}",
+            "2:9: model.m: must be a mapping, not text",
+            "write lines such as `command: python train.py` below it",
+        ),
+        (
+            "model: {a/b: {command: x}}",
+            "2:9: model.a/b: `a/b` is no name",
+            "begin with a letter or digit, and use no `/`",
+        ),
+        ("model: {m: {comand: x}}", "2:13: model.m.comand: unknown key", "did you mean `command`?"),
+        (
+            "model: {m: {gpu_cuont: 1}}",
+            "2:13: model.m.gpu_cuont: unknown key",
+            "did you mean `gpu_count`?",
+        ),
+        (
+            "dataset: {d: {command: x}}",
+            "2:15: dataset.d.command: not a key of a dataset",
+            "move it to the file's root or a model",
+        ),
+        (
+            "dataset: {d: {hparms: {}}}",
+            "2:15: dataset.d.hparms: unknown key",
+            "did you mean `params`?",
+        ),
+        (
+            "run: x",
+            "2:1: run: must be a list, not text",
+            "write lines such as `model: [mlp]` below it",
+        ),
+        ("run: {modle: a}", "2:7: run.modle: unknown key", "did you mean `model`?"),
+        (
+            "run: [{model: a}, {hparams: 1}]",
+            "2:20: run[1].hparams: unknown key",
+            "did you mean `params`?",
+        ),
+        (
+            "run: {model: {a: b}}",
+            "2:7: run.model: must be a list, not a mapping",
+            "write `[a, b]`, or one `- a` a line",
+        ),
+        ("gpus: 1.5", "2:1: gpus: `1.5` is no number of GPUs", "write 0, 2, or a fraction below 1"),
+        (
+            "gpus: [1]",
+            "2:1: gpus: must be one value, not a list",
+            "write one value, or `resources.gpus: [1]` below `params:` to try each",
+        ),
+        (
+            "gpu_type: {a: b}",
+            "2:1: gpu_type: must be a list, not a mapping",
+            "write `[a, b]`, or one `- a` a line",
+        ),
+        (
+            "gpu_type: [[a]]",
+            "2:12: gpu_type[0]: must be text, not a list",
+            "write words, one beside the other: `[a, b]`",
+        ),
+        (
+            "cpus: 0",
+            "2:1: cpus: `0` is no number of processors",
+            "write `4`, or a fraction such as `0.5`",
+        ),
         (
             "memory: x",
-            "2:1: memory: `x` is no amount of memory; write `32` for GB, `512M` or `1.5G`",
-            None,
+            "2:1: memory: `x` is no amount of memory",
+            "write `32` for GB, `512M` or `1.5G`",
         ),
-        ("memory: {a: b}", "2:1: memory: must be one value, not a mapping", None),
         (
-            "time: x",
-            "2:1: time: `x` is no span of time; write `90m`, `8h`, `2d` or `HH:MM:SS`",
-            None,
+            "memory: {a: b}",
+            "2:1: memory: must be one value, not a mapping",
+            "write one value behind the colon",
         ),
-        ("time: [1]", "2:1: time: must be one value, not a list", None),
-        ("nodes: 0", "2:1: nodes: `0` is no whole number of at least 1", None),
-        ("parallel: 0", "2:1: parallel: `0` is no whole number of at least 1", None),
-        ("target: [a]", "2:1: target: must be text, not a list", None),
-        ("env: {A-B: 1}", f"2:7: env.A-B: {VARIABLE}", None),
-        ("env: {A: }", "2:7: env.A: must be text, not nothing", "give it a value"),
-        ("env: {A: [1]}", "2:7: env.A: must be text, not a list", None),
-        ("setup: {a: b}", "2:1: setup: must be text, not a mapping", None),
-        ("outputs: runs", "2:1: outputs: must be a list, not text", None),
-        ("outputs: [../x]", "2:11: outputs[0]: `../x` is no folder inside the project", None),
-        ("outputs: [/x]", "2:11: outputs[0]: `/x` is no folder inside the project", None),
-        ("outputs: ['.']", "2:11: outputs[0]: `.` is no folder inside the project", None),
+        ("time: x", "2:1: time: `x` is no span of time", "write `90m`, `8h`, `2d` or `HH:MM:SS`"),
+        (
+            "time: [1]",
+            "2:1: time: must be one value, not a list",
+            "write one value, or `resources.time: [1]` below `params:` to try each",
+        ),
+        ("nodes: 0", "2:1: nodes: `0` is no whole number of at least 1", "write `1` or more"),
+        ("parallel: 0", "2:1: parallel: `0` is no whole number of at least 1", "write `1` or more"),
+        (
+            "target: [a]",
+            "2:1: target: must be text, not a list",
+            "write the name of a target; its keys go below `targets:`",
+        ),
+        ("env: {A-B: 1}", "2:7: env.A-B: `A-B` is no name of a variable", "write `A_B`"),
+        ("env: {A: }", "2:7: env.A: no value", "write one, or `''` for an empty one"),
+        ("env: {A: [1]}", "2:7: env.A: must be text, not a list", "write `A: 1`"),
+        (
+            "setup: {a: b}",
+            "2:1: setup: must be text, not a mapping",
+            "write `setup: value`, in quotes if it begins with a bracket",
+        ),
+        ("outputs: runs", "2:1: outputs: must be a list, not text", "write `outputs: [runs]`"),
+        (
+            "outputs: [../x]",
+            "2:11: outputs[0]: `../x` is no folder inside the project",
+            "write one, such as `runs`",
+        ),
+        (
+            "outputs: [/x]",
+            "2:11: outputs[0]: `/x` is no folder inside the project",
+            "write one, such as `runs`",
+        ),
+        (
+            "outputs: ['.']",
+            "2:11: outputs[0]: `.` is no folder inside the project",
+            "write one, such as `runs`",
+        ),
         (
             "metrics: {acc: '('}",
             "2:11: metrics.acc: `(` is no regular expression: " + UNCLOSED,
-            None,
+            "mend it, or put a backslash before what is meant",
         ),
         (
             "metrics: {acc: a=.}",
-            "2:11: metrics.acc: `a=.` has no group; put `(…)` around the number",
-            None,
+            "2:11: metrics.acc: `a=.` has no group",
+            "put `(…)` around the number",
         ),
         (
             "code: [lib]",
-            "2:8: code[0]: `lib` names no place in the project; write `../lib:lib`",
-            None,
+            "2:8: code[0]: `lib` does not say where in the project it goes",
+            "write `lib:lib`",
         ),
-        ("code: ['a:../b']", "2:8: code[0]: `../b` is no folder inside the project", None),
+        (
+            "code: ['a:../b']",
+            "2:8: code[0]: `../b` is no folder inside the project",
+            "write one, such as `runs`",
+        ),
         (
             "snapshot_limit: 0",
-            "2:1: snapshot_limit: `0` is no amount of memory; write `32` for GB, `512M` or `1.5G`",
-            None,
+            "2:1: snapshot_limit: `0` is no amount of memory",
+            "write `32` for GB, `512M` or `1.5G`",
         ),
-        ("targets: [a]", "2:1: targets: must be a mapping, not a list", None),
-        ("targets: {a: b}", "2:11: targets.a: must be a mapping, not text", None),
-        ("targets: {a: }", "2:11: targets.a: must be a mapping, not nothing", "give it a value"),
         (
-            "targets: {a.b: {}}",
-            "2:11: targets.a.b: a target's name has letters, digits, `_`, `-`",
-            None,
+            "targets: [a]",
+            "2:1: targets: must be a mapping, not a list",
+            "write lines such as `a: {kind: machine}` below it, without dashes or brackets",
         ),
+        (
+            "targets: {a: b}",
+            "2:11: targets.a: must be a mapping, not text",
+            "write lines such as `kind: machine` below it",
+        ),
+        (
+            "targets: {a: }",
+            "2:11: targets.a: must be a mapping, not nothing",
+            "write lines such as `kind: machine` below it",
+        ),
+        ("targets: {a.b: {}}", "2:11: targets.a.b: `a.b` is no name of a target", "write `a-b`"),
         (
             "targets: {a: {devices: some}}",
-            "2:15: targets.a.devices: devices are `auto`, a number of GPUs, or a list of their ids",
-            None,
+            "2:15: targets.a.devices: `some` names no GPUs",
+            "write `auto`, a number, or their ids, such as `[0, 1]`",
         ),
         (
             "targets: {box: {kind: machine, hots: x}}",
@@ -198,7 +437,7 @@ VARIABLE = "a variable's name has letters, digits, `_` and begins with no digit"
         (
             "targets: {local: {kind: [a]}}",
             "2:19: targets.local.kind: must be text, not a list",
-            None,
+            "write `kind: a`",
         ),
         (
             "targets: {local: {kind: slurm}}",
@@ -217,8 +456,8 @@ def test_what_cannot_be(text: str, message: str, hint: str | None) -> None:
     [
         ("", "1:1: command: missing", "add a line such as `command: python train.py`"),
         ("command:", "1:1: command: missing", "add a line such as `command: python train.py`"),
-        ("command: ' '", "1:1: command: an empty command", None),
-        ("command: [a]", "1:1: command: must be text, not a list", None),
+        ("command: ' '", "1:1: command: an empty command", "write one, such as `python train.py`"),
+        ("command: [a]", "1:1: command: must be text, not a list", "write `command: a`"),
     ],
 )
 def test_no_command(text: str, message: str, hint: str | None) -> None:
@@ -269,7 +508,8 @@ def test_options_of_a_target() -> None:
     written = {
         "kind": "slurm",
         "partition": "gpu",
-        "extra": {"a": ["1"]},
+        "more": {"a": ["1"]},
+        "extra": {"a": "1"},
         "parallel": "2",
         "devices": ["0", "1"],
         "time": "8h",
@@ -281,7 +521,8 @@ def test_options_of_a_target() -> None:
         "parallel": 2,
         "devices": ("0", "1"),
         "partition": "gpu",
-        "extra": {"a": ["1"]},
+        "more": {"a": ["1"]},
+        "extra": {"a": "1"},
     }
 
 
@@ -298,7 +539,9 @@ def test_keys_of_a_machine() -> None:
     assert set(TARGET_KEYS.split()) == MACHINE_KEYS
 
 
-@pytest.mark.parametrize("shape", [ExperimentFile, Target, UserConfig])
+@pytest.mark.parametrize(
+    "shape", [ExperimentFile, Model, Dataset, RunBlock, Target, UserConfig, KubeFile, SiteFile]
+)
 def test_every_key_is_described(shape: type[Part]) -> None:
     """Every key has a sentence for the reference."""
     missing = [key for key, field in shape.model_fields.items() if not field.description]
@@ -307,9 +550,19 @@ def test_every_key_is_described(shape: type[Part]) -> None:
     assert all(str(field.description).endswith(".") for field in shape.model_fields.values())
 
 
-def test_json_schema() -> None:
-    """The shape can be told to editors."""
-    schema = ExperimentFile.model_json_schema()
-
-    assert schema["required"] == ["command"]
-    assert schema["additionalProperties"] is False
+@pytest.mark.parametrize(
+    ("text", "templates"),
+    [
+        ("image: i:<tag>", {(): {"image": "i:<tag>"}}),
+        ("gpus: <n>\ncpus: 1", {(): {"gpus": "<n>"}}),
+        ("env: {A: x, B: <n>}", {(): {"env": {"A": "x", "B": "<n>"}}}),
+        ("modules: [a, <n>]", {(): {"modules": ["a", "<n>"]}}),
+        (r"image: \<tag>", {}),
+        ("name: <n>", {}),
+        ("image: i:<tag>\nmodel: {m: {gpus: <n>}}", {("model", "m"): {"gpus": "<n>"}}),
+        ("dataset: {d: {image: <n>}}", {}),
+    ],
+)
+def test_what_is_read_later(text: str, templates: dict[Route, Any]) -> None:
+    """What holds placeholders is kept as typed until values are known: of models, else the root."""
+    assert parse(f"command: x\n{text}").templates == templates

@@ -85,14 +85,24 @@ def test_set_value(path: Path) -> None:
     ("key", "value", "message", "hint"),
     [
         ("usee", "x", "usee: unknown key", "did you mean `use`?"),
-        ("use.x", "x", "use: must be text, not a mapping", None),
-        ("use", "[a]", "use: must be text, not a list", None),
-        ("targets", "x", "targets: must be a mapping, not text", None),
+        (
+            "use.x",
+            "x",
+            "use: must be text, not a mapping",
+            "write `use: value`, in quotes if it begins with a bracket",
+        ),
+        ("use", "[a]", "use: must be text, not a list", "write `use: a`"),
+        (
+            "targets",
+            "x",
+            "targets: must be a mapping, not text",
+            "write lines such as `desk: {kind: machine}` below it",
+        ),
         (
             "targets.a b.kind",
             "x",
-            "targets.a b: a target's name has letters, digits, `_`, `-`",
-            None,
+            "targets.a b: `a b` is no name of a target",
+            "write `a-b`",
         ),
         (
             "targets.desk.paralel",
@@ -104,7 +114,7 @@ def test_set_value(path: Path) -> None:
             "targets.desk.parallel",
             "0",
             "targets.desk.parallel: `0` is no whole number of at least 1",
-            None,
+            "write `1` or more",
         ),
         (
             "targets.local.kind",
@@ -166,8 +176,8 @@ def test_broken_file(path: Path) -> None:
     path.write_text("a: [\n", encoding="utf-8")
 
     assert refusal(lambda: set_value(path, "use", "desk"), ConfigError) == (
-        "config.yaml:2:1: not valid YAML: did not find expected node content",
-        "check indentation, quotes and brackets",
+        "config.yaml:2:1: the text ends where a value should be",
+        "close the `[` or `{` that is open, or write the value",
     )
     assert read(path) == "a: [\n"
 

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from launchbay.core.errors import BadRequest, Unreachable
-from launchbay.core.job import Argv
+from launchbay.core.job import Argv, Recipe, Resources
 from launchbay.core.run import Run, State
-from launchbay.core.sweep import Experiment, Grid, Span
+from launchbay.core.sweep import Branch, Experiment, Grid, Span
 from launchbay.engine.lab import Lab
-from launchbay.engine.launch import Draft, Request, preview
+from launchbay.engine.launch import Draft, preview
 from launchbay.engine.project import read_project
 from launchbay.engine.settings import Settings
+from launchbay.engine.steps import Request
 from launchbay.engine.targets import Targets
 from launchbay.runstore.store import Query, RunStore
 from launchbay.testing.fakes import Clock, MemoryBackend
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+SEEDS = Grid.of({"seed": Span(0, 2)})
+BRANCH = Branch.__dataclass_fields__.keys()
 
 
 @dataclass
@@ -32,11 +37,12 @@ class Bench:
     clock: Clock
 
     def experiment(self, **changes: object) -> Experiment:
+        branch: dict[str, object] = {"command": Argv(("true",)), "grid": SEEDS}
+        own = {key: changes.pop(key) for key in list(changes) if key in BRANCH}
         fields: dict[str, object] = {
             "name": "demo",
             "project": "demo",
-            "command": Argv(("true",)),
-            "grid": Grid({"seed": Span(0, 2)}),
+            "branches": (Branch(**{**branch, **own}),),  # type: ignore[arg-type]
             "append": "--",
         }
         return Experiment(**{**fields, **changes})  # type: ignore[arg-type]
@@ -140,7 +146,7 @@ def test_another_command_is_another_run(bench: Bench) -> None:
 
 def test_command_without_parameters_always_runs(bench: Bench) -> None:
     """Typing a plain command again runs it again."""
-    plain = bench.experiment(grid=Grid({}), always=True)
+    plain = bench.experiment(grid=Grid(), always=True)
     bench.apply(plain)
     bench.backend.work()
     bench.look()
@@ -151,8 +157,8 @@ def test_command_without_parameters_always_runs(bench: Bench) -> None:
 
 def test_single_value_is_a_list_of_one(bench: Bench) -> None:
     """`a: 1` and `a: [1]` are the same run."""
-    bench.apply(bench.experiment(grid=Grid({"a": ("1",)})))
-    draft = bench.draft(bench.experiment(grid=Grid({"a": ["1", "2"]})))
+    bench.apply(bench.experiment(grid=Grid.of({"a": ("1",)})))
+    draft = bench.draft(bench.experiment(grid=Grid.of({"a": ["1", "2"]})))
 
     assert [step.action for step in draft.steps] == ["skip", "submit"]
 
@@ -221,10 +227,8 @@ def test_cancelled_before_it_was_sent(bench: Bench) -> None:
 
 def test_replace_cancels_and_sends_anew(bench: Bench) -> None:
     """What waits with other resources is ended first, then tried as the next attempt."""
-    from launchbay.core.job import Resources  # noqa: PLC0415
-
     bench.apply()
-    bigger = bench.experiment(resources=Resources(cpus=2))
+    bigger = bench.experiment(recipe=lambda _: Recipe(resources=Resources(cpus=2)))
     untouched = bench.draft(bigger)
     bench.apply(bigger, replace=True)
 
@@ -248,7 +252,8 @@ def test_a_later_attempt_is_not_overwritten_by_an_older_look(bench: Bench) -> No
 
 def test_preview_is_what_would_be_sent(bench: Bench) -> None:
     """The document leaves only the random end of each id open, and nothing is stored."""
-    documents = preview(bench.draft())
+    draft = bench.draft()
+    documents = preview(draft, draft.to_submit)
 
     assert "".join(documents).splitlines() == [
         "demo-seed-0-????? 1 true --seed 0",
@@ -272,6 +277,6 @@ def test_unknown_target_suggests_the_nearest(bench: Bench) -> None:
 
 def test_points_that_are_the_same_run_once(bench: Bench) -> None:
     """A value given twice is one run."""
-    bench.apply(bench.experiment(grid=Grid({"a": ["1", "1", "2"]})))
+    bench.apply(bench.experiment(grid=Grid.of({"a": ["1", "1", "2"]})))
 
     assert len(bench.stored()) == 2

@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.config.build import build_experiment, load_file
+from launchbay.config.branches import Around
+from launchbay.config.build import build_experiment
+from launchbay.config.configuration import load_file
 from launchbay.config.files import parse_document
 from launchbay.core.command import fill
 from launchbay.core.job import Argv, Job, Resources, Script
 from launchbay.engine.scaffold import (
     FILE,
+    MODELINE,
     escape,
     find_file,
     first_files,
@@ -28,7 +31,7 @@ from launchbay.engine.scaffold import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WORDS = st.lists(st.text(alphabet="<>\\ab_-'\"$` #|(", min_size=1), min_size=1)
+WORDS = st.lists(st.text(alphabet="<>:\\ab_-'\"$` #|(", min_size=1), min_size=1)
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]))
 
 
@@ -38,7 +41,9 @@ def test_no_code(tmp_path: Path, names: Sequence[str]) -> None:
     for name in names:
         (tmp_path / name).touch()
 
-    assert list(first_files(tmp_path)) == ["train.py", "bay.yaml"]
+    files = first_files(tmp_path)
+
+    assert (list(files), files[FILE].startswith(MODELINE)) == (["train.py", "bay.yaml"], True)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +65,7 @@ def test_script_is_guessed(tmp_path: Path, scripts: Sequence[str], command: str)
     data = parse_document(files[FILE], tmp_path / FILE).data
 
     assert (list(files), data) == ([FILE], {"command": f"python {command}"})
+    assert files[FILE].startswith(MODELINE)
 
 
 def test_unknown_script_is_said(tmp_path: Path) -> None:
@@ -128,6 +134,7 @@ def test_repeat(tmp_path: Path) -> None:
     assert (
         text
         == """\
+# yaml-language-server: $schema=.bay/schema.json
 # Repeats demo-lr-0-1-abcde, whose code was 0123456789ab; it runs today's code.
 project: demo
 name: first
@@ -160,9 +167,10 @@ def test_repeat_can_be_read(tmp_path: Path) -> None:
     words = ("sh", "-c", 'echo "$0" <x> \\<y> | cat # z', "a\nb")
     job = Job(run_id="x-abcde", name="x", experiment=tmp_path.name, command=Argv(words))
     (tmp_path / FILE).write_text(render_repeat(job, target="local", folder=tmp_path))
-    experiment = build_experiment(load_file(tmp_path / FILE), project_name=tmp_path.name)
+    file = load_file(tmp_path / FILE)
+    (branch,) = build_experiment(file, Around(), project_name=tmp_path.name).branches
 
-    assert fill(experiment.command, {}) == Script(shlex.join(words))
+    assert fill(branch.command, {}) == Script(shlex.join(words))
 
 
 @given(WORDS)

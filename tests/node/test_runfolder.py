@@ -223,3 +223,29 @@ def test_half_made_tree_of_a_dead_process(root: Path) -> None:
     with_code(root, "second", links={"data": "/d"})
 
     assert list((root / "trees").iterdir()) == [tree]
+
+
+def test_dotted_parameters_are_nested_for_the_program(folder: Path) -> None:
+    """`m.lr` is `lr` inside of `m` in params.json, and as typed in what the lab reads."""
+    write(folder, params={"m.lr": "1", "m.net.width": "2", "seed": "0"})
+    read = [json.loads((folder / name).read_text()) for name in ("params.json", "job.json")]
+
+    assert read[0] == {"m": {"lr": "1", "net": {"width": "2"}}, "seed": "0"}
+    assert read[1]["params"] == {"m.lr": "1", "m.net.width": "2", "seed": "0"}
+
+
+def test_python_path_of_the_job_is_added_to(folder: Path) -> None:
+    """The frozen code comes first; what the project sets follows, once, led to the run's folder."""
+    write(folder, env={"PYTHONPATH": "lib:/opt/x:lib"}, environment={"PYTHONPATH": "/shell"})
+    work = folder / "work"
+
+    assert variable(folder, "PYTHONPATH") == f"{work}:{work}/lib:/opt/x"
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "bash --posix"])
+def test_names_that_belong_to_the_shell_are_left_out(shell: str) -> None:
+    """Setting one would end run.sh before it could record anything."""
+    names = ["UID", "PPID", "SHELLOPTS", "OPTIND", "bay_run", "FINE"]
+    text = render_exports(dict.fromkeys(names, "x")) + '\nprintf %s "$FINE${bay_run-}"'
+
+    assert subprocess.check_output([*shell.split(), "-c", text], text=True) == "x"

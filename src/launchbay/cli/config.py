@@ -10,15 +10,15 @@ import click
 
 from launchbay.cli.options import json_option
 from launchbay.cli.screen import say
-from launchbay.config.build import explain
 from launchbay.config.edits import render_inline
+from launchbay.config.explain import explain
 from launchbay.config.files import parse_document, read_text
 from launchbay.config.paths import user_config_path
 from launchbay.config.user_file import set_value, unset_value
 from launchbay.engine.open import open_lab
 
 if TYPE_CHECKING:
-    from launchbay.config.build import Explanation
+    from launchbay.config.explain import Explanation
 
 
 @click.group("config", invoke_without_command=True)
@@ -67,16 +67,23 @@ def unset(*, key: str) -> None:
 
 @command.command("explain")
 @click.argument("key")
+@click.option("--model", default="", help="as it holds for this model")
+@click.option("--dataset", default="", help="as it holds on this dataset")
 @json_option
-def explain_key(*, key: str, as_json: bool) -> None:
-    """Say what a key is set to, and where."""
+def explain_key(*, key: str, model: str, dataset: str, as_json: bool) -> None:
+    """Say what a key is set to, where, and over what weaker places say."""
     settings = open_lab(writing=False).settings
-    found = explain(key, file=settings.file, user=settings.user)
+    found = explain(key, settings.config, model=model, dataset=dataset)
     click.echo(json.dumps(asdict(found), indent=1) if as_json else _render(found))
 
 
 def _render(found: Explanation) -> str:
     if found.value is None:
         return f"{found.key} is not set ({found.source})"
-    where = found.source if found.line is None else f"{found.source}:{found.line}"
-    return f"{found.key} = {render_inline(found.value)}  ({where})"
+    lines = [f"{found.key} = {render_inline(found.value)}  ({_place(found)})"]
+    lines += [f"  over {render_inline(one.value)}  ({_place(one)})" for one in found.over]
+    return "\n".join(lines)
+
+
+def _place(found: Explanation) -> str:
+    return found.source if found.line is None else f"{found.source}:{found.line}"

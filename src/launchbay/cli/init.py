@@ -11,6 +11,7 @@ from launchbay.cli.options import complete_runs, one
 from launchbay.cli.screen import say
 from launchbay.core.errors import BadRequest, StoreError
 from launchbay.engine.open import open_lab
+from launchbay.engine.project import write_schema
 from launchbay.engine.scaffold import FILE, find_file, first_files, render_repeat
 from launchbay.engine.select import Selection
 
@@ -44,6 +45,7 @@ def command(*, folder: Path | None, source: str | None) -> None:
     for name, text in files.items():
         _write_new(place / name, text)
         say(f"wrote {place / name}")
+    write_schema(place)
     if len(files) > 1:
         _say_next(folder, "bay run", "bay results --over seed")
     else:
@@ -57,6 +59,7 @@ def _write_repeat(place: Path, source: str, *, typed: Path | None) -> None:
     name = f"bay-{run.suffix}.yaml" if find_file(place) else FILE
     text = render_repeat(lab.read_job(run), target=run.target, folder=place)
     _write_new(place / name, text)
+    write_schema(place)
     say(f"wrote {place / name}")
     words = "" if name == FILE else f" {name}"
     _say_next(typed, f"bay plan{words}", f"bay run{words}")

@@ -27,8 +27,10 @@ RESOURCES = {
     "gpu-type": ("", "GPUs whose name contains this"),
     "cpus": ("", "processors of a run"),
     "memory": ("", "memory of a run: 32 (GB), 512M"),
+    "disk": ("", "scratch space of a run: 100 (GB); 0 asks for none"),
     "time": ("", "time limit of a run: 90m, 8h, 2d, HH:MM:SS"),
     "nodes": ("", "machines of a run"),
+    "image": ("", "the container image; a machine runs without one"),
     "parallel": ("-j", "at most so many runs at once"),
 }
 

@@ -3,56 +3,131 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from launchbay.cli.options import json_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
-from launchbay.cli.screen import render_table, screen_width
+from launchbay.cli.screen import render_table, say, screen_width
 from launchbay.core.command import render
-from launchbay.engine.launch import check, preview, render_resources
-from launchbay.engine.results import varying_keys
+from launchbay.engine.launch import Check, preview
+from launchbay.engine.steps import Tally, render_resources
 
 if TYPE_CHECKING:
-    from launchbay.engine.launch import Draft, Step
+    from collections.abc import Iterable
+
+    from launchbay.cli.planning import Prepared
+    from launchbay.core.sweep import Point
+    from launchbay.engine.launch import Draft
+    from launchbay.engine.steps import Step
 
 SHOWN = 50
+STANDINGS = ("done", "running", "waiting", "failed", "lost", "cancelled", "missing")
 
 
 @click.command("plan", cls=TypedCommand)
 @plan_options
 @click.option("--document", is_flag=True, help="exactly what would be sent")
+@click.option("--diff", "differing", is_flag=True, help="only what is not as it is stored")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, *, document: bool, as_json: bool, **flags: Any) -> None:  # noqa: ANN401
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    document: bool,
+    differing: bool,
+    as_json: bool,
+    **flags: Any,  # noqa: ANN401
+) -> None:
     """Show what `bay run` would do: each run, whether it would be submitted, and why.
 
     Writes nothing and contacts nothing; what became of runs is taken as last seen.
     """
-    _, draft = prepare(ctx.meta["typed"], flags, looking=False)
-    check(draft)
-    if document:
-        click.echo("".join(preview(draft)), nl=False)
+    prepared = prepare(ctx.meta["typed"], flags, looking=False)
+    draft, decided = prepared.outline()
+    steps = map(Check(draft), decided)
+    if differing:
+        _print_differences(prepared, draft, steps, as_json=as_json)
+    elif document:
+        sent = [step for step in steps if step.action == "submit"]
+        click.echo("".join(preview(draft, sent)), nl=False)
     elif as_json:
-        click.echo(json.dumps([_row(step, draft) for step in draft.steps], indent=1))
+        _print_json(draft, steps)
     else:
-        click.echo(headline(draft))
-        _print_links(draft)
-        _print_steps(draft)
+        _print_plan(draft, steps)
+
+
+def _print_json(draft: Draft, steps: Iterable[Step]) -> None:
+    """One JSON list, written while the steps are decided: there may be many."""
+    before = "["
+    for step in steps:
+        sys.stdout.write(f"{before}\n {json.dumps(_row(step, draft))}")
+        before = ","
+    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
 
 
 def _row(step: Step, draft: Draft) -> dict[str, Any]:
     return {
         "name": step.name,
         "params": dict(step.params),
-        "command": render(step.command),
+        "command": draft.vault.mask(render(step.command)),
         "target": draft.place.name,
-        "resources": render_resources(draft.request.experiment.resources),
+        "resources": render_resources(step.recipe.resources),
         "identity": step.identity,
         "action": step.action,
         "why": step.why,
     }
+
+
+@dataclass
+class _Seen:
+    """What is kept of steps that pass by: the first ones, and which parameters vary."""
+
+    first: list[Step] = field(default_factory=list)
+    pythons: dict[str, None] = field(default_factory=dict)
+    images: dict[str, None] = field(default_factory=dict)
+    _constant: dict[str, str | None] = field(default_factory=dict)
+    varying: dict[str, None] = field(default_factory=dict)
+
+    def add(self, step: Step) -> None:
+        if len(self.first) < SHOWN:
+            self.first.append(step)
+        self._compare(step.params, beginning=not self._constant and len(self.first) == 1)
+        if step.recipe.python:
+            self.pythons[str(step.recipe.python)] = None
+        if step.recipe.image:
+            self.images[step.recipe.image] = None
+
+    def _compare(self, point: Point, *, beginning: bool) -> None:
+        if beginning:
+            self._constant = dict(point)
+            return
+        for key in {*self._constant, *point} - self.varying.keys():
+            if self._constant.get(key) != point.get(key):
+                self.varying[key] = None
+
+    def columns(self) -> list[str]:
+        """The parameters that vary, in the order of the points."""
+        order = dict.fromkeys(key for step in self.first for key in step.params)
+        return [key for key in dict.fromkeys([*order, *self.varying]) if key in self.varying]
+
+
+def _print_plan(draft: Draft, steps: Iterable[Step]) -> None:
+    tally, seen = Tally(), _Seen()
+    for step in steps:
+        seen.add(tally.add(step))
+    click.echo(headline(tally, draft))
+    _print_links(draft)
+    if seen.pythons:
+        click.echo(f"python: {', '.join(seen.pythons)}")
+    if seen.images and draft.place.where["kind"] == "machine":
+        say(f"a machine runs without the image {', '.join(seen.images)}")
+    _print_standings(tally)
+    _print_steps(draft, seen, tally)
 
 
 def _print_links(draft: Draft) -> None:
@@ -62,14 +137,55 @@ def _print_links(draft: Draft) -> None:
         click.echo(f"linked from the project: {', '.join(links[:8])}{more}")
 
 
-def _print_steps(draft: Draft) -> None:
-    shown = draft.steps[:SHOWN]
-    keys = varying_keys([step.params for step in draft.steps])
+def _print_standings(tally: Tally) -> None:
+    """How many points of each model and dataset stand where."""
+    if len(tally.standings) < 2:  # noqa: PLR2004
+        return
+    words = [word for word in STANDINGS if any(word in one for one in tally.standings.values())]
+    named = [any(pair[at] for pair in tally.standings) for at in (0, 1)]
+    heads = [word for word, there in zip(("model", "dataset"), named, strict=True) if there]
     rows = [
-        (step.action, step.why, *(step.params.get(key, "") for key in keys), render(step.command))
-        for step in shown
+        (
+            *(name for name, there in zip(pair, named, strict=True) if there),
+            str(sum(counts.values())),
+            *(str(counts[word] or "") for word in words),
+        )
+        for pair, counts in list(tally.standings.items())[:SHOWN]
+    ]
+    columns = (*heads, "runs", *words)
+    click.echo(render_table(columns, rows, width=screen_width(), keep=frozenset(columns)))
+    if len(tally.standings) > SHOWN:
+        click.echo(f"… and {len(tally.standings) - SHOWN} more")
+    click.echo()
+
+
+def _print_steps(draft: Draft, seen: _Seen, tally: Tally) -> None:
+    keys = seen.columns()
+    rows = [
+        (
+            step.action,
+            step.why,
+            *(step.params.get(key, "") for key in keys),
+            draft.vault.mask(render(step.command)),
+        )
+        for step in seen.first
     ]
     columns = ("action", "why", *keys, "command")
     click.echo(render_table(columns, rows, width=screen_width(), keep=frozenset({"command"})))
-    if len(draft.steps) > SHOWN:
-        click.echo(f"… and {len(draft.steps) - SHOWN} more; `--json` lists all")
+    if tally.runs > SHOWN:
+        click.echo(f"… and {tally.runs - SHOWN} more; `--json` lists all")
+
+
+def _print_differences(
+    prepared: Prepared, draft: Draft, steps: Iterable[Step], *, as_json: bool
+) -> None:
+    from launchbay.engine.difference import differences  # noqa: PLC0415
+
+    found = list(differences(prepared.lab, draft, steps))
+    if as_json:
+        click.echo(json.dumps([vars(change) for change in found], indent=1))
+        return
+    for change in found:
+        click.echo(f"{change.sign} {change.name}  {change.what}")
+    if not found:
+        say("everything is as the file says")

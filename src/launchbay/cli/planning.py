@@ -14,17 +14,20 @@ from launchbay.cli.screen import say
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
 from launchbay.core.quantity import render_span
-from launchbay.core.sweep import Choice, parse_values
-from launchbay.engine.launch import Request
+from launchbay.core.sweep import Choice, Span, parse_values
 from launchbay.engine.open import open_lab
 from launchbay.engine.settings import Wish, read_settings, read_settings_of
+from launchbay.engine.steps import Request, Tally
+from launchbay.engine.tidy import require_clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from launchbay.core.sweep import Experiment
     from launchbay.engine.lab import Lab
     from launchbay.engine.launch import Draft
+    from launchbay.engine.steps import Step
+    from launchbay.sync.snapshot import Listing
 
 KEY = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 
@@ -130,6 +133,8 @@ def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="also what waits or runs with other resources",
         ),
         click.option("--anywhere", is_flag=True, help="count successes on other targets"),
+        click.option("--env", multiple=True, metavar="NAME=VALUE", help="a variable of the runs"),
+        click.option("--require-clean", is_flag=True, help="refuse when git has changes to commit"),
         click.option(
             "--style",
             type=click.Choice(["flags", "hydra"]),
@@ -143,10 +148,26 @@ def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def prepare(
-    typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: str = ""
-) -> tuple[Lab, Draft]:
-    """From what was typed to a draft.
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What a launch is made from."""
+
+    lab: Lab
+    request: Request
+    target: str
+    listing: Listing
+
+    def draft(self) -> Draft:
+        """All of it, decided."""
+        return self.lab.draft(self.request, target=self.target, listing=self.listing)
+
+    def outline(self) -> tuple[Draft, Iterator[Step]]:
+        """The same, a step at a time."""
+        return self.lab.outline(self.request, target=self.target, listing=self.listing)
+
+
+def prepare(typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: str = "") -> Prepared:
+    """From what was typed to a request.
 
     Args:
         typed: words.
@@ -161,6 +182,7 @@ def prepare(
         words=typed.words,
         params=params,
         resources=flags["resources"],
+        env=_parse_env(flags["env"]),
         target=flags["target"],
         name=flags["name"],
         style=flags["style"],
@@ -170,6 +192,10 @@ def prepare(
     listing = settings.scan(experiment, lab.project.bay)
     if listing.unreadable:
         say(f"warning: not readable, left out: {', '.join(listing.unreadable[:5])}")
+    for warning in experiment.warnings:
+        say(f"warning: {warning}")
+    if flags["require_clean"]:
+        require_clean(lab.project.folder)
     if looking and lab.project.id:
         lab.refresh(lab.unfinished(lab.project.id))
     request = Request(
@@ -179,26 +205,29 @@ def prepare(
         changed_code=flags["changed_code"],
         replace=flags["replacing"],
         anywhere=flags["anywhere"],
-        note=flags.get("note") or "",
+        note=settings.vault.mask(flags.get("note") or ""),
         tags=tuple(flags.get("tags") or ()),
         origin=origin,
     )
-    return lab, lab.draft(request, target=target, listing=listing)
+    return Prepared(lab=lab, request=request, target=target, listing=listing)
 
 
 def parse_choice(flags: Mapping[str, Any], experiment: Experiment) -> Choice:
     """Which points of the grid the flags want."""
     only = parse_only(flags["only"])
-    known = [*experiment.grid.axes, *(["repeat"] if flags["repeat"] else [])]
+    branches = experiment.branches
+    known = dict.fromkeys(key for branch in branches for key in branch.keys)
+    repeat = {"repeat": Span(0, flags["repeat"] - 1)} if flags["repeat"] else {}
     for key, values in only.items():
-        if key not in known:
-            raise BadRequest(f"--only: there is no parameter `{key}`", hint=suggest(key, known))
-        axis = experiment.grid.axes.get(key, values)
+        if key not in known and key not in repeat:
+            raise BadRequest(
+                f"--only: there is no parameter `{key}`", hint=suggest(key, [*known, *repeat])
+            )
+        columns = [branch.values_of(key) for branch in branches] + [repeat.get(key, ())]
         for value in values:
-            if value not in axis:
-                raise BadRequest(
-                    f"--only: `{key}` is never `{value}`", hint=suggest(value, axis[:1000])
-                )
+            if not any(value in column for column in columns):
+                some = [one for column in columns for one in column[:1000]]
+                raise BadRequest(f"--only: `{key}` is never `{value}`", hint=suggest(value, some))
     return Choice(
         only=only,
         limit=1 if flags["first"] else flags["limit"],
@@ -207,24 +236,32 @@ def parse_choice(flags: Mapping[str, Any], experiment: Experiment) -> Choice:
     )
 
 
-def headline(draft: Draft) -> str:
+def headline(tally: Tally, draft: Draft) -> str:
     """Runs, done, to submit, target, code, at most so many GPU-hours."""
-    steps, sending = draft.steps, draft.to_submit
-    done = sum(step.run is not None and step.why.startswith("succeeded") for step in steps)
-    parts = [f"{len(steps)} run{'s' * (len(steps) != 1)}"]
-    if done:
-        parts.append(f"{done} done")
-    others = len(steps) - done - len(sending)
+    parts = [f"{tally.runs} run{'s' * (tally.runs != 1)}"]
+    if tally.done:
+        parts.append(f"{tally.done} done")
+    others = tally.runs - tally.done - tally.submit
     if others:
         parts.append(f"{others} under way")
-    parts += [f"{len(sending)} to submit", f"target {draft.place.name}", f"code {draft.listing.id}"]
-    need = draft.request.experiment.resources
-    if need.gpus and need.time_limit:
-        hours = len(sending) * need.gpus * need.time_limit.total_seconds() / 3600
-        parts.append(f"at most {hours:g} GPU-hours")
-    elif need.time_limit:
-        parts.append(f"at most {render_span(need.time_limit.total_seconds())} each")
+    parts += [f"{tally.submit} to submit", f"target {draft.place.name}", f"code {draft.listing.id}"]
+    if tally.submit and tally.gpu_hours:
+        parts.append(f"at most {tally.gpu_hours:g} GPU-hours")
+    elif tally.longest_s:
+        parts.append(f"at most {render_span(tally.longest_s)} each")
     return " · ".join(parts)
+
+
+def _parse_env(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name.isidentifier() or not name.isascii():
+            raise BadRequest(
+                f"`--env {word}` is no NAME=VALUE", hint="write `--env OMP_NUM_THREADS=1`"
+            )
+        found[name] = value
+    return found
 
 
 def _parse_sets(words: Sequence[str]) -> dict[str, Sequence[str]]:

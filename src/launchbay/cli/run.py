@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +12,9 @@ import click
 from launchbay.cli.options import json_option, quiet_option, yes_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
 from launchbay.cli.screen import confirm, interactive, say
-from launchbay.engine.launch import check
+from launchbay.engine.launch import Check
 from launchbay.engine.origin import find_origin
+from launchbay.engine.steps import tallied
 
 if TYPE_CHECKING:
     from launchbay.core.run import Run
@@ -58,24 +60,27 @@ def command(
     """  # noqa: D301 (click wants the backspace itself)
     typed = ctx.meta["typed"]
     origin = find_origin(source) if source else ""
-    lab, draft = prepare(typed, flags, looking=True, origin=origin)
+    prepared = prepare(typed, flags, looking=True, origin=origin)
+    lab, draft = prepared.lab, prepared.draft()
     undecided = draft.under_older_code and not (flags["again"] or flags["changed_code"])
     if undecided and _wants_redone(draft, quiet=quiet):
-        flags["changed_code"] = True
-        lab, draft = prepare(typed, flags, looking=True, origin=origin)
+        request = replace(prepared.request, changed_code=True)
+        draft = replace(prepared, request=request).draft()
     if here:
         from launchbay.cli.here import run_here  # noqa: PLC0415
 
         return run_here(lab, draft)
-    check(draft)
+    check = Check(draft)
+    for step in draft.steps:
+        check(step)
     if not quiet:
-        say(headline(draft))
+        say(headline(tallied(draft.steps), draft))
     if not draft.to_submit:
         _explain_nothing(draft, quiet=quiet)
         return 0
     if len(draft.to_submit) > MANY and not confirm(f"start {len(draft.to_submit)} runs?", yes=yes):
         return 1
-    runs = lab.launch(draft)
+    runs = lab.launch(draft, **({} if quiet else {"tell": say}))
     return _after(lab, runs, detach=detach, fail_fast=fail_fast, quiet=quiet, as_json=as_json)
 
 

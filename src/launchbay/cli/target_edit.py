@@ -9,7 +9,7 @@ import click
 
 from launchbay.cli.options import complete_targets, yes_option
 from launchbay.cli.screen import confirm, say
-from launchbay.config.build import load_user_config
+from launchbay.config.configuration import load_user_config
 from launchbay.config.paths import user_config_path
 from launchbay.config.user_file import remove_target, set_value
 from launchbay.core.errors import BadRequest, ConfigError

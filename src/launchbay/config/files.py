@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from launchbay.config.nodes import DEEPEST, Items, Node, Pairs, Scalar, compose, end_of
-from launchbay.config.problems import Place, Problem, Route, config_error, dotted, file_error
+from launchbay.config.problems import (
+    Place,
+    Problem,
+    Route,
+    config_error,
+    dotted,
+    file_error,
+    split_fix,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from launchbay.core.errors import ConfigError
 
 MOST_VALUES = 100_000
+KEY_HINT = "write `key: value`; put text that begins with a bracket in quotes"
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
 """What a file says: text, a list, a mapping, or nothing."""
@@ -36,9 +45,13 @@ class Document:
         """The value at the end of a route of keys; `None` where there is none."""
         value: Value = dict(self.data)
         for key in route:
-            if not isinstance(value, dict) or not isinstance(key, str):
-                return None
-            value = value.get(key)
+            match value, key:
+                case dict(), str():
+                    value = value.get(key)
+                case list(), int() if key < len(value):
+                    value = value[key]
+                case _:
+                    return None
         return value
 
     def find_place(self, route: Route) -> Place | None:
@@ -48,10 +61,30 @@ class Document:
         return self.places.get(route)
 
     def problem(self, route: Route, message: str, hint: str | None = None) -> Problem:
-        """A problem with the value at the end of `route`."""
+        """A problem with the value at the end of `route`; a message may end in its hint."""
+        if hint is None:
+            message, hint = split_fix(message)
         place = self.find_place(route)
-        line, column = (place.line, place.column) if place else (None, None)
-        return Problem(self.file, line, column, dotted(route), message, hint)
+        if place is None:
+            return Problem(self.file, None, None, dotted(route), message, hint)
+        return Problem(place.file, place.line, place.column, dotted(route), message, hint)
+
+
+class Notes:
+    """Collects what is wrong with a document, so that all of it is said at once."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def add(self, route: Route, message: str, hint: str | None = None) -> None:
+        """Note a problem with the value at the end of `route`."""
+        self.problems.append(self.document.problem(route, message, hint))
+
+    def settle(self) -> None:
+        """Raise a `ConfigError` with everything that was noted, if anything was."""
+        if self.problems:
+            raise config_error(self.problems)
 
 
 def read_document(file: Path) -> Document:
@@ -95,9 +128,7 @@ def parse_document(text: str, file: Path) -> Document:
     if root is None or (isinstance(root, Scalar) and root.plain and not root.text):
         return Document(file=file, places={(): Place(file, 1, 1)})
     if not isinstance(root, Pairs):
-        raise file_error(
-            file, "not a mapping of keys", "write lines of `key: value`", root.where.at
-        )
+        raise _no_mapping(file, root)
     reader = _Reader(file)
     data = reader.read_mapping(root, ())
     if reader.problems:
@@ -140,7 +171,9 @@ class _Reader:
                 continue
             key = self._key(key_node, route)
             if key in own:
-                self._note(key_node, (*route, key), "given twice", "keep one of them")
+                first = self.places[(*route, key)].line
+                message = f"given twice, first on line {first}"
+                self._note(key_node, (*route, key), message, "keep one of them")
                 continue
             self.places.setdefault((*route, key), Place(self._file, *key_node.where.at))
             own[key] = self.read(value_node, (*route, key))
@@ -166,7 +199,7 @@ class _Reader:
     def _key(self, node: Node, route: Route) -> str:
         if isinstance(node, Scalar) and node.text:
             return node.text
-        self._note(node, route, "a key that is not text", "write `key: value`")
+        self._note(node, route, "a key that is not text", KEY_HINT)
         return ""
 
     def _scalar(self, node: Scalar, route: Route) -> str | None:
@@ -181,6 +214,13 @@ class _Reader:
 
     def _note(self, node: Node, route: Route, message: str, hint: str) -> None:
         self.problems.append(Problem(self._file, *node.where.at, dotted(route), message, hint))
+
+
+def _no_mapping(file: Path, root: Items | Scalar) -> ConfigError:
+    found, hint = "text", "begin each line with a key and `: `"
+    if isinstance(root, Items):
+        found, hint = "a list", "take the `- ` out before each key"
+    return file_error(file, f"{found}, not lines of `key: value`", hint, root.where.at)
 
 
 def _is_merge(node: Node) -> bool:

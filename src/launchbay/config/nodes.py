@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from launchbay.config.problems import file_error
+from launchbay.config.syntax import explain_syntax
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,7 @@ def compose(text: str, file: Path) -> Node | None:
     try:
         return _Composer(text, file).compose()
     except yaml.MarkedYAMLError as err:
-        message, hint, at = _explain_syntax(text, err)
+        message, hint, at = explain_syntax(text, err)
         raise file_error(file, message, hint, at) from err
     except yaml.reader.ReaderError as err:
         message = f"the control character U+{err.character:04X} is not allowed"
@@ -109,7 +110,10 @@ class _Composer:
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
             raise file_error(
-                self._file, "a second document begins", "keep one", _stretch(after, after).at
+                self._file,
+                "a second document begins",
+                "take the line `---` out, or keep one of the two",
+                _stretch(after, after).at,
             )
         return root
 
@@ -153,21 +157,3 @@ def _stretch(first: yaml.Event, last: yaml.Event) -> Stretch:
     assert start is not None  # noqa: S101
     assert end is not None  # noqa: S101
     return Stretch(start.index, end.index, start.line + 1, start.column + 1)
-
-
-def _explain_syntax(text: str, err: yaml.MarkedYAMLError) -> tuple[str, str, tuple[int, int]]:
-    """What is wrong, what to do about it, and where it is."""
-    mark = err.problem_mark or err.context_mark
-    line, column = (mark.line, mark.column) if mark else (0, 0)
-    at = (line + 1, column + 1)
-    written = [*text.splitlines(), ""][min(line, text.count("\n"))]
-    indentation = written[: len(written) - len(written.lstrip())]
-    problem = str(err.problem)
-    if "\t" in indentation:
-        return "a tab in the indentation", "indent with spaces", at
-    if "cannot start any token" in problem:
-        return f"a value cannot begin with `{written[column]}`", "put it in quotes", at
-    hint = "check indentation, quotes and brackets"
-    if "mapping values are not allowed" in problem:
-        hint = "check the indentation, and quote a value that holds `: `"
-    return f"not valid YAML: {problem}", hint, at

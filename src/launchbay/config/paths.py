@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 NAMES = ("bay.yaml", "launch.yaml", "config/launch.yaml")
 """The names of an experiment file, the first one found in a folder wins."""
+OVERLAY = "bay.local.yaml"
+"""What goes over a project's file, for one person alone."""
+SCHEMA = Path(__file__).with_name("bay.schema.json")
+"""What editors may know of an experiment file; `docs/generate.py` writes it."""
 
 
 def find_experiment_file(start: Path) -> Path | None:

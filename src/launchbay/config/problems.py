@@ -59,9 +59,23 @@ def dotted(route: Route) -> str:
     return text
 
 
+def split_fix(message: str) -> tuple[str, str | None]:
+    """What is wrong, and what to do about it where the message says so last.
+
+    >>> split_fix("`x` is no number; write `1`")
+    ('`x` is no number', 'write `1`')
+    """
+    text, _, fix = message.rpartition("; ")
+    return (text, fix) if text else (message, None)
+
+
 def config_error(problems: Sequence[Problem]) -> ConfigError:
     """One error for all problems, in the order in which they stand."""
-    unique = sorted(dict.fromkeys(problems), key=lambda one: (one.line or 0, one.column or 0))
+    files = list(dict.fromkeys(problem.file for problem in problems))
+    unique = sorted(
+        dict.fromkeys(problems),
+        key=lambda one: (files.index(one.file), one.line or 0, one.column or 0),
+    )
     if len(unique) == 1:
         return ConfigError(str(unique[0]), hint=unique[0].hint)
     lines = [f"{one}; {one.hint}" if one.hint else str(one) for one in unique]

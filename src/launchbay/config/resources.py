@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 NUMBER = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
+ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*")
 WHOLE = re.compile(r"[0-9]{1,9}")
 
 
@@ -38,7 +39,7 @@ def parse_cpus(text: str) -> float:
     """
     if NUMBER.fullmatch(text) and float(text) > 0:
         return float(text)
-    raise ValueError(f"`{text}` is no number of processors above 0")
+    raise ValueError(f"`{text}` is no number of processors; write `4`, or a fraction such as `0.5`")
 
 
 def parse_count(text: str) -> int:
@@ -49,7 +50,7 @@ def parse_count(text: str) -> int:
     """
     if WHOLE.fullmatch(text) and int(text) > 0:
         return int(text)
-    raise ValueError(f"`{text}` is no whole number of at least 1")
+    raise ValueError(f"`{text}` is no whole number of at least 1; write `1` or more")
 
 
 def parse_gpu_types(text: str) -> tuple[str, ...]:
@@ -67,14 +68,46 @@ def parse_gpu_types(text: str) -> tuple[str, ...]:
     return names
 
 
+def parse_disk(text: str) -> int:
+    """MiB of scratch space; 0 asks for none.
+
+    Raises:
+        ValueError: when it is no quantity.
+    """
+    if ZERO.fullmatch(text):
+        return 0
+    try:
+        return parse_memory(text)
+    except ValueError as err:
+        fix = "write `100` for GB, `512M`, or `0` for none"
+        raise ValueError(f"`{text}` is no amount of disk space; {fix}") from err
+
+
+def parse_text(text: str) -> str:
+    """What has no form of its own.
+
+    Raises:
+        ValueError: when there is nothing.
+    """
+    if not text.strip():
+        raise ValueError("an empty value; write one, or take the key out")
+    return text
+
+
 PARSERS: Mapping[str, Callable[[str], Any]] = {
     "gpus": parse_gpus,
     "gpu_type": parse_gpu_types,
     "cpus": parse_cpus,
     "memory": parse_memory,
+    "disk": parse_disk,
     "time": parse_time,
     "nodes": parse_count,
     "parallel": parse_count,
+    "gpu_blacklist": parse_gpu_types,
+    "hostname_whitelist": parse_gpu_types,
+    "hostname_blacklist": parse_gpu_types,
+    "image": parse_text,
+    "special_gpu": parse_text,
 }
 """How the text of each resource is read."""
 
@@ -83,13 +116,37 @@ FIELDS: Mapping[str, str] = {
     "gpu_type": "gpu_types",
     "cpus": "cpus",
     "memory": "memory_mib",
+    "disk": "disk_mib",
     "time": "time_limit",
     "nodes": "nodes",
+    "gpu_blacklist": "gpu_types_denied",
+    "hostname_whitelist": "hosts",
+    "hostname_blacklist": "hosts_denied",
+    "extra": "extra",
 }
 """The field of `Resources` that each resource fills; `parallel` belongs to the experiment."""
 
-TARGET_DEFAULTS = ("gpus", "gpu_type", "cpus", "memory", "time")
-"""The resources that a target may have defaults for."""
+FLAGS = ("gpus", "gpu_type", "cpus", "memory", "disk", "time", "nodes", "image", "parallel")
+"""The resources that are flags and Python keywords."""
+
+OLD_NAMES: Mapping[str, str] = {
+    "gpu_count": "gpus",
+    "cpu_count": "cpus",
+    "ephemeral_storage": "disk",
+    "ephermal_storage": "disk",
+    "gpu_whitelist": "gpu_type",
+    "gpu_blacklist": "gpu_blacklist",
+    "hostname_whitelist": "hostname_whitelist",
+    "hostname_blacklist": "hostname_blacklist",
+    "special_gpu": "special_gpu",
+}
+"""Parameters that set a resource, by the names that they had in the first tool."""
+
+IN_MODELS = ("memory", "image")
+"""Parameters that set a resource too, but only in files with `model:`."""
+
+OPPOSITES = (("gpu_type", "gpu_blacklist"), ("hostname_whitelist", "hostname_blacklist"))
+"""What is allowed, and what is denied: only one of the two can be meant."""
 
 
 def parse_resource(key: str, text: str) -> Any:  # noqa: ANN401
@@ -101,4 +158,4 @@ def parse_resource(key: str, text: str) -> Any:  # noqa: ANN401
     try:
         return PARSERS[key](text)
     except OverflowError as err:
-        raise ValueError(f"`{text}` is too large") from err
+        raise ValueError(f"`{text}` is too large; write less") from err

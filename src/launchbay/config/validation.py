@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from launchbay.config.examples import fix_type
+from launchbay.config.files import Notes
+from launchbay.config.grids import read_entry
 from launchbay.config.problems import config_error
-from launchbay.config.schema import LOCAL, MACHINE, MACHINE_KEYS, Written
+from launchbay.config.schema import (
+    BOTH,
+    LATER,
+    LOCAL,
+    MACHINE,
+    MACHINE_KEYS,
+    ClusterFields,
+    Common,
+    Dataset,
+    ExperimentFile,
+    Model,
+    Part,
+    RunBlock,
+    Target,
+    Written,
+)
 from launchbay.core.nearest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pydantic_core import ErrorDetails
 
-    from launchbay.config.files import Document
-    from launchbay.config.problems import Problem
+    from launchbay.config.files import Document, Value
+    from launchbay.config.problems import Problem, Route
 
 W = TypeVar("W", bound=Written)
 
@@ -32,6 +51,23 @@ EXPECTED = {
 """What a file should have said, by the name that pydantic gives the error."""
 
 FOUND: dict[type, str] = {dict: "a mapping", list: "a list", str: "text"}
+SHAPES: Mapping[str, type[Part]] = {
+    "model": Model,
+    "dataset": Dataset,
+    "run": RunBlock,
+    "targets": Target,
+}
+"""The shape of the entries below a key of the root."""
+HOMES: Mapping[type[Part], str] = {
+    ExperimentFile: "the file's root",
+    Model: "a model",
+    Dataset: "a dataset",
+    RunBlock: "`run`",
+    Target: "a target",
+}
+"""The places of an experiment file, by their shapes."""
+LONGEST_LIST = 120
+PLACEHOLDER = re.compile(r"(?<!\\)<[A-Za-z_][\w.-]*(:\w+)?>")
 
 
 def validate(document: Document, shape: type[W]) -> W:
@@ -43,30 +79,95 @@ def validate(document: Document, shape: type[W]) -> W:
     problems = find_problems(document, shape)
     if problems:
         raise config_error(problems)
-    written = shape.model_validate(dict(document.data))
-    written.remember(document)
+    data, templates = split_templates(document.data, shape)
+    written = shape.model_validate(data)
+    written.remember(document, templates)
     return written
 
 
 def find_problems(document: Document, shape: type[Written]) -> list[Problem]:
     """Everything that keeps the document from its shape."""
     problems = _target_problems(document)
+    data, _ = split_templates(document.data, shape)
     try:
-        shape.model_validate(dict(document.data))
+        shape.model_validate(data)
     except ValidationError as err:
-        problems += [_translate(document, shape, error) for error in err.errors()]
-    hints = {problem.hint for problem in problems}
-    # A key that is only misspelt is not missing too.
-    return [one for one in problems if f"did you mean `{one.key}`?" not in hints]
+        problems += [translate(document, shape, error) for error in err.errors()]
+    if shape is ExperimentFile:
+        problems += _grid_problems(document)
+        # A key that is only misspelt is not missing too.
+        if all(problem.hint != "did you mean `command`?" for problem in problems):
+            problems += _command_problems(document)
+    return problems
+
+
+def split_templates(
+    data: Mapping[str, Any], shape: type[Written]
+) -> tuple[dict[str, Any], dict[Route, dict[str, Any]]]:
+    """The data without what holds placeholders, and that by the entry it stands in.
+
+    Placeholders count in the entries of models; where there are none, the root is the model.
+    """
+    plain = dict(data)
+    templates: dict[Route, dict[str, Any]] = {}
+    if shape is not ExperimentFile:
+        return plain, templates
+    models = plain.get("model")
+    if not isinstance(models, dict) or not models:
+        plain, held = _split_entry(plain)
+        return plain, {(): held} if held else {}
+    plain["model"] = dict(models)
+    for name, entry in models.items():
+        if isinstance(entry, dict):
+            plain["model"][name], held = _split_entry(entry)
+            if held:
+                templates["model", name] = held
+    return plain, templates
+
+
+def fill_templates(value: Value, fill: Any) -> Value:  # noqa: ANN401
+    """The value with each text in it filled."""
+    match value:
+        case str():
+            return str(fill(value))
+        case list():
+            return [fill_templates(item, fill) for item in value]
+        case dict():
+            return {key: fill_templates(item, fill) for key, item in value.items()}
+    return value
 
 
 def machine_problems(document: Document, name: str, keys: Iterable[str]) -> list[Problem]:
     """Keys that a target of kind `machine` does not have."""
+    spellings = {key for key, field in Target.spellings().items() if field in MACHINE_KEYS}
     return [
-        document.problem(("targets", name, key), "unknown key", suggest(key, MACHINE_KEYS))
+        document.problem(("targets", name, key), *_unknown_to_machine(key, spellings))
         for key in keys
-        if key not in MACHINE_KEYS
+        if key not in spellings | MACHINE_KEYS
     ]
+
+
+def _unknown_to_machine(key: str, known: Iterable[str]) -> tuple[str, str | None]:
+    if key in ClusterFields.spellings():
+        return "a machine has no such key", "take it out: only a cluster's target has it"
+    return _unknown(key, known, Target)
+
+
+def _split_entry(entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    spellings = Common.spellings()
+    held = {key: value for key, value in entry.items() if key in spellings and _has_slot(value)}
+    return {key: value for key, value in entry.items() if key not in held}, held
+
+
+def _has_slot(value: Value) -> bool:
+    match value:
+        case str():
+            return bool(PLACEHOLDER.search(value))
+        case list():
+            return any(map(_has_slot, value))
+        case dict():
+            return any(map(_has_slot, value.values()))
+    return False
 
 
 def _target_problems(document: Document) -> list[Problem]:
@@ -83,26 +184,107 @@ def _target_problems(document: Document) -> list[Problem]:
     return problems
 
 
-def _translate(document: Document, shape: type[Written], error: ErrorDetails) -> Problem:
+def _entries(document: Document) -> Iterator[tuple[Route, Mapping[str, Any]]]:
+    """Root, models and datasets, as far as they are mappings."""
+    yield (), document.data
+    for section in ("model", "dataset"):
+        entries = document.data.get(section)
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            if isinstance(entry, dict):
+                yield (section, name), entry
+
+
+def _grid_problems(document: Document) -> list[Problem]:
+    notes = Notes(document)
+    for route, entry in _entries(document):
+        read_entry(entry, route, notes)
+    return notes.problems
+
+
+def _command_problems(document: Document) -> list[Problem]:
+    """Every run needs something to do."""
+    data = document.data
+    if data.get("command") is not None:
+        return []
+    models = data.get("model")
+    if not isinstance(models, dict) or not models:
+        hint = "add a line such as `command: python train.py`"
+        return [document.problem(("command",), "missing", hint)]
+    hint = "add `command: python train.py` to it, or to the file's root for all models"
+    return [
+        document.problem(("model", name, "command"), "missing", hint)
+        for name, entry in models.items()
+        if entry is None or (isinstance(entry, dict) and entry.get("command") is None)
+    ]
+
+
+def translate(
+    document: Document, shape: type[Part], error: ErrorDetails, below: Route = ()
+) -> Problem:
+    """What pydantic says of the part of a document that stands `below` a route, in our words."""
     # Pydantic marks an error of a key itself so.
-    route = tuple(key for key in error["loc"] if key != "[key]")
+    route = (*below, *(key for key in error["loc"] if key != "[key]"))
+    if route[:1] == ("run",) and isinstance(document.data.get("run"), dict):
+        route = (route[0], *route[2:])
     match error["type"]:
         case "extra_forbidden":
-            return _unknown_key(document, shape, str(route[-1]))
-        case "missing":
-            hint = "add a line such as `command: python train.py`"
-            return document.problem(route, "missing", hint)
+            return _unknown_key(document, _shape_at(shape, route), route)
         case "value_error":
-            return document.problem(route, str(error["ctx"]["error"]))
-    expected = EXPECTED[error["type"]]
-    if error["input"] is None:
-        return document.problem(route, f"must be {expected}, not nothing", "give it a value")
-    return document.problem(route, f"must be {expected}, not {FOUND[type(error['input'])]}")
+            return _refused(document, route, str(error["ctx"]["error"]))
+    expected, written = EXPECTED[error["type"]], error["input"]
+    if written is None and expected == "text":
+        return document.problem(route, "no value", "write one, or `''` for an empty one")
+    hint = fix_type(route, expected, written, sweeps=shape is ExperimentFile)
+    found = "nothing" if written is None else FOUND[type(written)]
+    return document.problem(route, f"must be {expected}, not {found}", hint)
 
 
-def _unknown_key(document: Document, shape: type[Written], key: str) -> Problem:
+def _refused(document: Document, route: Route, message: str) -> Problem:
+    if not message.startswith(BOTH):
+        return document.problem(route, message)
+    allowed, denied = message.removeprefix(BOTH).split()
+    written = [key for key, field in Common.spellings().items() if field == allowed]
+    entry = document.find_value(route) if route else dict(document.data)
+    spelled = next((key for key in written if isinstance(entry, dict) and key in entry), allowed)
+    text = f"`{spelled}` and `{denied}` are both set"
+    return document.problem((*route, denied), text, "keep one of them")
+
+
+def _shape_at(shape: type[Part], route: Route) -> type[Part]:
+    """The shape of the mapping that the last key of the route stands in."""
+    if len(route) > 1 and route[0] in SHAPES:
+        return SHAPES[str(route[0])]
+    return shape
+
+
+def _unknown_key(document: Document, shape: type[Part], route: Route) -> Problem:
+    key = str(route[-1])
     spellings = shape.spellings()
-    if key in spellings:
-        message = f"the same key as `{spellings[key]}`"
-        return document.problem((key,), message, "keep one of them")
-    return document.problem((key,), "unknown key", suggest(key, spellings))
+    if key not in spellings:
+        return document.problem(route, *_unknown(key, spellings, shape))
+    entry = document.find_value(route[:-1])
+    others = [one for one in entry if one != key] if isinstance(entry, dict) else []
+    other = next((one for one in others if spellings.get(one) == spellings[key]), spellings[key])
+    place = document.find_place((*route[:-1], other))
+    where = f" on line {place.line}" if place and place.file == document.file else ""
+    return document.problem(route, f"the same key as `{other}`{where}", "keep one of them")
+
+
+def _unknown(key: str, known: Iterable[str], shape: type[Part]) -> tuple[str, str | None]:
+    if key in LATER:
+        return "not supported yet in this version", "take it out for now"
+    homes = [place for home, place in HOMES.items() if key in home.spellings()]
+    if homes and shape in HOMES:
+        return f"not a key of {HOMES[shape]}", f"move it to {' or '.join(homes[:2])}"
+    hint = suggest(key, known)
+    if hint and hint.startswith("there") and len(hint) > LONGEST_LIST:
+        hint = _far_hint(shape)
+    return "unknown key", hint
+
+
+def _far_hint(shape: type[Part]) -> str:
+    """What to do about a key that resembles none of many."""
+    if "params" in shape.model_fields:
+        return "put it below `params:` if it is a parameter, or take it out"
+    own = ", ".join(f"`{key}`" for key in shape.__annotations__ if key in shape.model_fields)
+    return f"take it out; there are {own} and more"

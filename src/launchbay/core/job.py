@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from launchbay.core.python import Python
+
 DEFAULT_OUTPUTS = (
     "outputs",
     "output",
@@ -36,8 +38,16 @@ class Resources:
     """Whole, or a fraction below 1: several runs share one."""
     gpu_types: tuple[str, ...] = ()
     """Names of which one must occur in the GPU's own name; empty allows all."""
+    gpu_types_denied: tuple[str, ...] = ()
     memory_mib: int | None = None
+    disk_mib: int | None = None
+    """Scratch space; 0 asks for none."""
     time_limit: timedelta | None = None
+    hosts: tuple[str, ...] = ()
+    """Machines that it may run on; empty allows all."""
+    hosts_denied: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Further resources by the target's own names."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,23 @@ Command = Argv | Script
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a run is given besides its command, fully decided."""
+
+    resources: Resources = field(default_factory=Resources)
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Names only; the values are asked for at submit."""
+    image: str = ""
+    modules: tuple[str, ...] = ()
+    python: Python | None = None
+    setup: str = ""
+    """Shell lines before the command; a failing one fails the run."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What only some kinds of target understand."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One command, fully decided, with its own run id."""
 
@@ -70,9 +97,17 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     """Names only; the values are asked for at submit."""
+    modules: tuple[str, ...] = ()
+    python: str = ""
+    """As it was written."""
+    entry: str = ""
+    """Shell lines that load the modules and enter the environment, before `setup`."""
     setup: str = ""
     """Shell lines before the command; a failing one fails the run."""
+    image: str = ""
     resources: Resources = field(default_factory=Resources)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What only some kinds of target understand."""
     parallel: int | None = None
     """At most so many runs of this experiment at once."""
     snapshot: str = ""
@@ -116,16 +151,18 @@ def from_record(record: Mapping[str, Any]) -> Job:
     need = dict(record["resources"])
     limit = need["time_limit"]
     words = record["words"]
+    lists = {key: tuple(value) for key, value in need.items() if isinstance(value, list)}
     return Job(
         **{
             **known,
             "command": Argv(tuple(words)) if words else Script(record["script"]),
             "secrets": tuple(record["secrets"]),
             "outputs": tuple(record["outputs"]),
+            "modules": tuple(record.get("modules", ())),
             "resources": Resources(
                 **{
                     **need,
-                    "gpu_types": tuple(need["gpu_types"]),
+                    **lists,
                     "time_limit": timedelta(seconds=limit) if limit else None,
                 }
             ),

@@ -6,13 +6,16 @@ import hashlib
 import json
 import re
 import secrets
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 NAME_LENGTH = 54
 SUFFIX_LENGTH = 5
+MARK_LENGTH = 6
+NEGATIVE = re.compile(r"-(?=[0-9.])")
 LETTERS = "abcdefghijkmnpqrstuvwxyz"
 ALPHABET = LETTERS + "23456789"
 ADJECTIVES = """
@@ -31,6 +34,7 @@ sail seal shore spruce stone stork swan tern tide trout valley wave willow wren
 """.split()  # noqa: SIM905 (a list would take a page)
 
 
+@lru_cache(maxsize=4096)
 def slug(text: str) -> str:
     """The text as lower-case letters, digits and single hyphens.
 
@@ -40,24 +44,76 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def run_name(words: Iterable[str], params: Mapping[str, str]) -> str:
-    """A readable name of at most 54 characters, different for different parameters.
+def slug_value(text: str) -> str:
+    """A value in a name; a negative number is not the positive one.
 
-    Keys that begin with `_` are left out. A hash is added where the plain name would be cut,
-    or could also be that of other parameters.
-
-    >>> run_name(["demo"], {"lr": "0.1", "seed": "0"})
-    'demo-lr-0-1-seed-0'
+    >>> slug_value("-1"), slug_value("1e-3"), slug_value("a b")
+    ('m1', '1e-3', 'a-b')
     """
-    shown = {key: value for key, value in params.items() if not key.startswith("_")}
-    parts = [slug(word) for word in words]
-    parts += [f"{slug(key)}-{slug(value)}".strip("-") for key, value in shown.items()]
-    name = "-".join(part for part in parts if part) or "run"
-    faithful = all(re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", value) for value in shown.values())
-    if faithful and shown == params and len(name) <= NAME_LENGTH:
+    return slug(NEGATIVE.sub("m", text, count=1) if text.startswith("-") else text)
+
+
+def run_name(
+    words: Iterable[str],
+    params: Mapping[str, str],
+    *,
+    hidden: Collection[str] = (),
+    ambiguous: bool = False,
+) -> str:
+    """A readable name of at most 54 characters, the same wherever it is made.
+
+    Where the plain name is too long, words become initials and a hash is added; so it is where
+    other parameters have the same plain name (`ambiguous`).
+
+    >>> run_name(["demo"], {"lr": "0.1", "seed": "-1"})
+    'demo-lr-0-1-seed-m1'
+    >>> run_name(["demo"], {"opt": "Adam"}, ambiguous=True)
+    'demo-opt-adam-mb8n5t'
+    """
+    words = list(words)
+    pairs = [(key, slug_value(params[key])) for key in params if key not in hidden]
+    name = _join([*words, *(text for pair in pairs for text in pair)])
+    if name and not ambiguous and len(name) <= NAME_LENGTH:
         return name
-    mark = digest(list(params.items()))[:6]
-    return f"{name[: NAME_LENGTH - 7].rstrip('-')}-{mark}"
+    for shorter in (_shorten_keys, _shorten_all):
+        if len(name) + 1 + MARK_LENGTH > NAME_LENGTH:
+            name = _join([*words, *(shorter(key, value) for key, value in pairs)])
+    return marked(name, [words, sorted(params.items())])
+
+
+def marked(name: str, content: object) -> str:
+    """The name, cut where it must be, and a hash of what it stands for."""
+    number = int(digest(content), 16)
+    mark = ""
+    for _ in range(MARK_LENGTH):
+        number, digit = divmod(number, len(ALPHABET))
+        mark += ALPHABET[digit]
+    room = NAME_LENGTH - 1 - MARK_LENGTH
+    return f"{name[:room].rstrip('-') or 'run'}-{mark}"
+
+
+def _join(texts: Iterable[str]) -> str:
+    return "-".join(part for part in map(slug, texts) if part)
+
+
+def _shorten_keys(key: str, value: str) -> str:
+    return f"{_initials(key)}-{value}"
+
+
+def _shorten_all(key: str, value: str) -> str:
+    return f"{_initials(key)}-{_initials(value)}"
+
+
+def _initials(text: str) -> str:
+    """`learning_rate` as `lr`; what has digits stays.
+
+    >>> _initials("learning_rate"), _initials("lr2-0.5")
+    ('lr', 'lr2-0-5')
+    """
+    parts = slug(text).split("-")
+    if any(character.isdigit() for character in text):
+        return "-".join(parts)
+    return "".join(part[:1] for part in parts) if len(parts) > 1 else parts[0][:3]
 
 
 def run_id(name: str) -> str:

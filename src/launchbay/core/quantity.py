@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from math import ceil
 
-MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
 UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "": 1024, "t": 1024 * 1024}
-SPAN = re.compile(r"(?:(\d+)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
-CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+SPAN = re.compile(
+    r"(?:(\d+)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE | re.ASCII
+)
+CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", re.ASCII)
 
 
 def parse_memory(text: str) -> int:
@@ -36,7 +39,7 @@ def parse_time(text: str) -> timedelta:
         ValueError: when it is no span of time.
     """
     text = text.strip()
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         span = timedelta(minutes=int(text))
     elif text and (match := SPAN.fullmatch(text)):
         days, hours, minutes, seconds = (float(group or 0) for group in match.groups())
@@ -58,6 +61,28 @@ def _clock(match: re.Match[str]) -> timedelta:
     if third is not None:
         return timedelta(hours=first or 0, minutes=second or 0, seconds=third)
     return timedelta(minutes=first or 0, seconds=second or 0)
+
+
+def render_memory(mib: int) -> str:
+    """An amount of memory as one writes it.
+
+    >>> render_memory(32768), render_memory(512)
+    ('32G', '512M')
+    """
+    return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
+
+
+def render_limit(limit: timedelta) -> str:
+    """A time limit as one writes it; what is below a second counts as one.
+
+    >>> render_limit(timedelta(minutes=90)), render_limit(timedelta(hours=8))
+    ('90m', '8h')
+    """
+    seconds = ceil(limit.total_seconds())
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
 
 
 def render_span(seconds: float) -> str:

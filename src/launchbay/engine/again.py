@@ -16,11 +16,11 @@ from launchbay.engine.launch import (
     labels_of,
     next_attempt,
     record_launch,
-    render_resources,
     send,
     stage,
 )
 from launchbay.engine.project import owned_launch
+from launchbay.engine.steps import render_resources
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import freeze
 
@@ -44,6 +44,7 @@ class Rerun:
     target: str | None = None
     resources: Callable[[Resources], Resources] = _as_it_was
     parallel: int | None = None
+    image: str | None = None
 
 
 def rerun(
@@ -98,6 +99,7 @@ def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
         fresh=how.fresh,
         resources=how.resources(job.resources),
         parallel=how.parallel or job.parallel,
+        image=how.image or job.image,
         labels=labels_of(new, lab.project),
     )
 

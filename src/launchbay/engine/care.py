@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from launchbay.engine.lab import Lab
 
 SCRATCH = "tmp"
+ENVIRONMENT = re.compile(r"/envs/([0-9a-f]{12})\b")
+"""How a run names the environment that it enters."""
 STRAYS = "stored files"
 LETTING_GO_S = 15.0
 LOOK_EVERY_S = 0.2
@@ -99,7 +102,7 @@ class Waste:
 
 
 def find_waste(lab: Lab, *, older_s: float) -> list[Waste]:
-    """Frozen code, launches and copies that no run refers to, and working folders of ended runs.
+    """What no run refers to (code, launches, copies, environments), and what ended runs worked in.
 
     Raises:
         BadRequest: while something is being launched.
@@ -114,7 +117,7 @@ def find_waste(lab: Lab, *, older_s: float) -> list[Waste]:
     found = [
         Waste(kind=kind, root=root, path=path)
         for root in roots
-        for kind in ("snapshots", "trees", "launches", "origins")
+        for kind in ("snapshots", "trees", "launches", "origins", "envs")
         for path in _entries(root / kind)
         if path.lstat().st_mtime < before and not _is_needed(kind, path, needed)
     ]
@@ -208,7 +211,8 @@ def _references(lab: Lab, roots: Iterable[Path]) -> set[str]:
 def _read_references(path: Path) -> set[str]:
     try:
         job = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-        return {job["snapshot"], job["labels"].get("launch", ""), job["origin"]}
+        entered = ENVIRONMENT.findall(job.get("entry", ""))
+        return {job["snapshot"], job["labels"].get("launch", ""), job["origin"], *entered}
     except FileNotFoundError:
         return set()
     except (OSError, ValueError, KeyError, TypeError) as err:
@@ -223,6 +227,9 @@ def _is_needed(kind: str, path: Path, needed: set[str]) -> bool:
             return path.name.partition("-")[0] in needed
         case "origins":
             return str(path) in needed
+        case "envs":
+            # Beside each stand the code that it was built from, and its lock.
+            return path.name.partition(".")[0] in needed
     return path.name in needed
 
 

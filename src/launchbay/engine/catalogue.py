@@ -6,18 +6,19 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from launchbay.config.build import choose_target, default_target, resolve_targets
+from launchbay.config.configuration import choose_target, default_target, resolve_targets
 from launchbay.config.files import Document
 from launchbay.config.paths import shown_path
-from launchbay.config.schema import LOCAL, MACHINE, UserConfig
+from launchbay.config.schema import KUBE, KUBERNETES, LOCAL, MACHINE, UserConfig
 from launchbay.config.validation import find_problems
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from launchbay.config.files import Value
+    from launchbay.config.problems import Route
     from launchbay.engine.settings import Settings
 
 
@@ -37,8 +38,8 @@ class Entry:
 
 def list_targets(settings: Settings) -> list[Entry]:
     """Every target, by name."""
-    names = resolve_targets(settings.user, settings.file)
-    chosen = default_target(settings.file, settings.user)
+    names = resolve_targets(settings.config)
+    chosen = default_target(settings.config)
     return [_entry(settings, name, default=name == chosen) for name in sorted(names)]
 
 
@@ -56,7 +57,7 @@ def find_target(settings: Settings, name: str) -> Entry:
 
 def check_target(settings: Settings, name: str) -> None:
     """Raise `ConfigError` now when the target's entry cannot work."""
-    choose_target(name, file=settings.file, user=settings.user)
+    choose_target(name, settings.config)
 
 
 def check_new(name: str, options: Mapping[str, Value]) -> None:
@@ -83,19 +84,29 @@ def find_stronger_default(settings: Settings) -> str | None:
 
 
 def _entry(settings: Settings, name: str, *, default: bool) -> Entry:
-    documents = [settings.user.document]
-    documents += [settings.file.document] if settings.file else []
     written: dict[str, Value] = {}
     sources = []
-    for document in documents:
-        part = _find(document, name)
-        if part is None:
+    for document, route in _documents(settings, name):
+        part = document.find_value(route)
+        if route and route not in document.places:
             continue
-        written = _merged(written, part)
-        place = document.find_place(("targets", name))
+        written = _merged(written, part if isinstance(part, dict) else {})
+        place = document.find_place(route)
         sources.append(f"{shown_path(document.file)}:{place.line if place else 1}")
     kind = MACHINE if name == LOCAL else str(written.get("kind") or "")
+    kind = KUBERNETES if name == KUBE and settings.config.kube and not kind else kind
     return Entry(name=name, kind=kind, written=written, sources=tuple(sources), default=default)
+
+
+def _documents(settings: Settings, name: str) -> Iterator[tuple[Document, Route]]:
+    """Where a target may be written, the weakest first."""
+    config, route = settings.config, ("targets", name)
+    yield from ((site.document, route) for site in config.sites)
+    yield config.user.document, route
+    if config.kube and name == KUBE:
+        yield config.kube.document, ()
+    if config.file:
+        yield config.file.document, route
 
 
 def _find(document: Document, name: str) -> Mapping[str, Value] | None:

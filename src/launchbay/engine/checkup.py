@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launchbay.config.build import load_file, load_user_config
+from launchbay.config.configuration import load_file, load_user_config
 from launchbay.config.paths import (
     find_experiment_file,
     find_project,
@@ -184,7 +184,7 @@ def _open(start: Path) -> Lab:
     except StoreError:
         settings = read_settings(start)
         project = read_project(settings.folder)
-        targets = Targets(project, settings.targets)
+        targets = Targets(project, settings.targets, secret=settings.secret)
         return Lab(project, RunStore(None), targets=targets, settings=settings)
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from launchbay.core.backend import LogChunk
     from launchbay.core.job import Job
     from launchbay.engine.again import Rerun
-    from launchbay.engine.launch import Draft, Request
+    from launchbay.engine.launch import Draft
     from launchbay.engine.settings import Settings
+    from launchbay.engine.steps import Request, Step
     from launchbay.engine.targets import Targets
     from launchbay.sync.snapshot import Listing
 
@@ -62,7 +63,7 @@ class Lab:
         """The project's targets, opened when they are needed."""
         from launchbay.engine.targets import Targets  # noqa: PLC0415
 
-        return Targets(self.project, self.settings.targets)
+        return Targets(self.project, self.settings.targets, secret=self.settings.secret)
 
     def draft(self, request: Request, *, target: str, listing: Listing) -> Draft:
         """What a launch would do; writes nothing."""
@@ -70,11 +71,19 @@ class Lab:
 
         return draft(self, request, target=target, listing=listing)
 
-    def launch(self, draft: Draft) -> list[Run]:
+    def outline(
+        self, request: Request, *, target: str, listing: Listing
+    ) -> tuple[Draft, Iterator[Step]]:
+        """A draft without its steps, and these as they are decided; writes nothing."""
+        from launchbay.engine.launch import outline  # noqa: PLC0415
+
+        return outline(self, request, target=target, listing=listing)
+
+    def launch(self, draft: Draft, *, tell: Callable[[str], None] = lambda _: None) -> list[Run]:
         """Freeze, remember, send; what a launch that was interrupted left over is sent too."""
         from launchbay.engine.launch import launch  # noqa: PLC0415
 
-        return launch(self, draft)
+        return launch(self, draft, tell=tell)
 
     def launch_here(self, draft: Draft) -> tuple[Run, list[str]]:
         """Make the draft's first point ready as a new run, and return the argv that runs it.

@@ -1,4 +1,4 @@
-"""Planning what to run, and sending it: remember first, then act."""
+"""Sending what was planned: remember first, then act."""
 
 from __future__ import annotations
 
@@ -6,74 +6,34 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Foreground, Plan, Refusal, Staging
-from launchbay.core.command import fill, render
+from launchbay.core.backend import Environments, Foreground, Plan, Refusal, Staging
+from launchbay.core.command import render
 from launchbay.core.errors import Unsupported
-from launchbay.core.job import Command, Job, Resources
-from launchbay.core.naming import digest, launch_tag, run_id, run_name
-from launchbay.core.quantity import render_span
+from launchbay.core.job import Job
+from launchbay.core.naming import launch_tag, run_id
+from launchbay.core.python import Python, activation, environment_id, render_setup
 from launchbay.core.run import Cause, Run, State, Status
-from launchbay.core.sweep import Choice, Experiment, Grid
-from launchbay.engine.project import Project, ensure_project, launch_lives, owned_launch
-from launchbay.runstore.store import Query, RunStore
-from launchbay.sync.compare import changed_paths
+from launchbay.engine.project import Project, ensure_project, owned_launch
+from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
 from launchbay.sync.provenance import Git, read_git
 from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from launchbay.core.backend import Backend
+    from launchbay.core.job import Recipe
     from launchbay.core.run import Handle
     from launchbay.engine.lab import Lab
     from launchbay.engine.targets import Place
+    from launchbay.engine.vault import Vault
 
 STORE_EVERY_S = 0.1
-How = Literal["skip", "new", "attempt", "resend", "replace"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What somebody asked for."""
-
-    experiment: Experiment
-    choice: Choice = field(default_factory=Choice)
-    again: bool = False
-    """Everything once more, as new runs."""
-    changed_code: bool = False
-    """What succeeded under other code once more, as new runs."""
-    replace: bool = False
-    """Cancel and send anew what waits or runs with other resources."""
-    anywhere: bool = False
-    """A success on another target counts."""
-    note: str = ""
-    tags: tuple[str, ...] = ()
-    origin: str = ""
-    """The folder that `$BAY_FROM` names."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One run of a plan: what will be done about it, and why."""
-
-    name: str
-    params: Mapping[str, str]
-    command: Command
-    identity: str
-    how: How
-    why: str
-    run: Run | None = None
-    """The run it was before."""
-
-    @property
-    def action(self) -> Literal["submit", "skip"]:
-        """What happens, in the word that users see."""
-        return "skip" if self.how == "skip" else "submit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +44,10 @@ class Draft:
     project: Project
     place: Place
     listing: Listing
-    steps: tuple[Step, ...]
-    same_code: frozenset[str]
-    """Ids of frozen code that today's differs from in nothing but the experiment file."""
+    same_code: SameCode
+    """Frozen code that today's differs from in nothing but the experiment file."""
+    vault: Vault
+    steps: tuple[Step, ...] = ()
 
     @property
     def to_submit(self) -> list[Step]:
@@ -106,50 +67,60 @@ class Draft:
         ]
 
 
-def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
-    """Expand the grid and decide about each point; writes nothing."""
+def outline(
+    lab: Lab, request: Request, *, target: str, listing: Listing
+) -> tuple[Draft, Iterator[Step]]:
+    """A draft without its steps, and these as they are decided; writes nothing."""
     place = lab.targets.open(target)
-    points = list(_points(request, lab.project, place.name))
-    same_code = _same_code(lab, points, listing)
-    steps = _decide_all(points, request, lab.project, same_code, store=lab.store, now=lab.clock())
-    return Draft(
+    plan = Draft(
         request=request,
         project=lab.project,
         place=place,
         listing=listing,
-        steps=tuple(steps),
-        same_code=same_code,
+        same_code=SameCode(lab, listing),
+        vault=lab.settings.vault,
     )
+    frame = Frame(
+        request=request,
+        project=lab.project,
+        target=place.name,
+        same_code=plan.same_code,
+        store=lab.store,
+        now=lab.clock(),
+    )
+    return plan, frame.steps()
 
 
-def _same_code(lab: Lab, points: Sequence[_Point], listing: Listing) -> frozenset[str]:
-    """Whose code today's is: adding a value to the experiment file changes no program."""
-    query = Query(project=lab.project.id, identities=[point.identity for point in points])
-    codes = {run.code for run in lab.store.runs(query)} if lab.project.id else set()
-    path = lab.settings.path
-    own = {str(path.relative_to(lab.project.folder))} if path else set()
-    same = {listing.id}
-    for code in codes - same:
-        tree = lab.project.bay / "snapshots" / code
-        if tree.is_dir() and set(changed_paths(listing, tree)) <= own:
-            same.add(code)
-    return frozenset(same)
+def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
+    """Expand the grid and decide about each point; writes nothing."""
+    plan, steps = outline(lab, request, target=target, listing=listing)
+    return replace(plan, steps=tuple(steps))
 
 
 Deliver = Callable[[Sequence[Plan], Sequence[Run]], list[Run]]
+Tell = Callable[[str], None]
 
 
-def launch(lab: Lab, plan: Draft) -> list[Run]:
-    """Freeze the code, remember the runs, send them; returns the runs as they then are.
+def _keep_quiet(_: str) -> None:
+    """For callers that show no progress."""
+
+
+def launch(lab: Lab, plan: Draft, *, tell: Tell = _keep_quiet) -> list[Run]:
+    """Freeze the code, build environments, remember the runs, send them; returns them as they are.
 
     Whatever interrupts this, the next launch of the same experiment goes on where it stopped.
     What others did since the draft is looked at again.
+
+    Args:
+        lab: the project's.
+        plan: what was decided.
+        tell: is given what an environment says while it is built.
     """
     backend = plan.place.backend
-    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend))
+    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend), tell)
 
 
-def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
+def launch_here(lab: Lab, plan: Draft, *, tell: Tell = _keep_quiet) -> tuple[Run, list[str]]:
     """Make the plan's first point ready as a new run, and return the argv that runs it.
 
     Raises:
@@ -176,11 +147,11 @@ def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
         lab.store.update([ready])
         return [ready]
 
-    (run,) = _launch(lab, first, prepare)
+    (run,) = _launch(lab, first, prepare, tell)
     return run, argv
 
 
-def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
+def _launch(lab: Lab, plan: Draft, deliver: Deliver, tell: Tell) -> list[Run]:
     lab.project = project = ensure_project(lab.project)
     plan = replace(plan, project=project)
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
@@ -189,13 +160,14 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     snapshot = freeze(plan.listing, project.bay)
     # `bay clean` leaves alone what is young.
     os.utime(snapshot.tree)
+    activations = _build_environments(plan, snapshot.id, snapshot.tree, tell)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         record_launch(lab, folder)
-        made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock())
+        made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock(), activations=activations)
         with lab.store.transaction():
             lab.store.add_project(project.id, name=project.name, folder=project.folder)
-            steps = _decide_again(made, lab.store)
+            steps = _decide_again(made, lab)
             taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
             plans = plan.place.backend.plan(made.jobs(steps, runs))
@@ -209,7 +181,8 @@ def record_launch(lab: Lab, folder: Path) -> None:
     project, tag = lab.project, folder.name
     _write_provenance(folder, read_git(project.folder))
     _write_environment(folder)
-    lab.store.add_launch(tag, project=project.id, argv=sys.argv, created_at=lab.clock())
+    argv = [lab.settings.vault.mask(word) for word in sys.argv]
+    lab.store.add_launch(tag, project=project.id, argv=argv, created_at=lab.clock())
 
 
 def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
@@ -238,134 +211,88 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
     return list(by_id.values())
 
 
-def preview(plan: Draft) -> list[str]:
-    """Exactly what would be sent, the random end of each run id left open."""
-    made = _Launch(plan, code=plan.listing.id, tag="", now=0.0)
-    runs = [made.run(step, lambda name: f"{name}-?????") for step in plan.to_submit]
-    plans = plan.place.backend.plan(made.jobs(plan.to_submit, runs))
+def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
+    """Exactly what would be sent for these steps, the random end of each run id left open."""
+    made = _Launch(
+        plan,
+        code=plan.listing.id,
+        tag="",
+        now=0.0,
+        activations=_activations(plan, steps, plan.project.folder),
+    )
+    runs = [made.run(step, lambda name: f"{name}-?????") for step in steps]
+    plans = plan.place.backend.plan(made.jobs(steps, runs))
     return [one.document for one in plans]
 
 
-def check(plan: Draft) -> None:
-    """Raise `Unsupported` now when the target cannot do what the plan asks."""
-    preview(plan)
+class Check:
+    """Raises `Unsupported` when the target cannot do what a step asks, once for each kind of ask.
+
+    A sweep has many steps and few kinds of need; each is tried on the backend.
+    """
+
+    def __init__(self, plan: Draft) -> None:
+        self._plan = plan
+        self._seen: dict[int, Recipe] = {}
+
+    def __call__(self, step: Step) -> Step:
+        """The step, if it can be done."""
+        # Points that agree in what they are given share one recipe.
+        if step.action == "submit" and id(step.recipe) not in self._seen:
+            self._seen[id(step.recipe)] = step.recipe
+            preview(self._plan, [step])
+        return step
 
 
-def decide(
-    run: Run | None, request: Request, *, same_code: Collection[str], lives: bool, now: float
-) -> tuple[How, str]:
-    """What to do about a point whose newest run is `run`, and why."""
-    if run is None or request.experiment.always:
-        return "new", "new"
-    ago = f"{render_span(now - (run.status.ended_at or run.created_at))} ago"
-    match run.state:
-        case State.CREATED:
-            if lives:
-                return "skip", "another bay is sending it now"
-            return "resend", "the bay that made it ended before it was sent"
-        case State.QUEUED | State.RUNNING:
-            changed = run.resources != render_resources(request.experiment.resources)
-            if request.replace and (changed or request.again):
-                return "replace", f"replaces the one {run.state}"
-            return "skip", f"{run.state} as {run.suffix}"
-        case State.SUCCEEDED:
-            older = run.code not in same_code
-            if request.again or (request.changed_code and older):
-                return "new", "again" if request.again else "the code has changed"
-            note = " under older code" if older else ""
-            return "skip", f"succeeded on {run.target} {ago}{note} as {run.suffix}"
-    return "attempt", f"attempt {run.attempt + 1}: {run.state} {ago}"
+def _activations(plan: Draft, steps: Sequence[Step], tree: Path) -> dict[Python, str]:
+    """The shell lines that enter each environment that a step wants."""
+    root = plan.place.where["root"]
+    wanted = {step.recipe.python for step in steps if step.recipe.python}
+    found = {}
+    for python in wanted:
+        key = environment_id(python, tree) if python.is_built else ""
+        found[python] = activation(python, f"{root}/envs/{key}" if key else python.source)
+    return found
 
 
-def _decide_again(made: _Launch, store: RunStore) -> list[Step]:
+def _build_environments(plan: Draft, code: str, tree: Path, tell: Tell) -> dict[Python, str]:
+    """Have each environment there; nothing was sent yet, so a failure leaves nothing half done."""
+    steps, backend = plan.to_submit, plan.place.backend
+    wanted = {step.recipe.python for step in steps if step.recipe.python}
+    if not wanted:
+        return {}
+    if not isinstance(backend, Environments):
+        raise Unsupported(
+            f"`{plan.place.name}` cannot build a `python:` environment", hint="write `python: none`"
+        )
+    if isinstance(backend, Staging):
+        backend.stage(code, tree)
+    return {
+        python: backend.build_python(
+            python,
+            snapshot=code,
+            key=environment_id(python, tree) if python.is_built else "",
+            tell=tell,
+        )
+        for python in wanted
+    }
+
+
+def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
     plan = made.plan
-    points = _points(plan.request, plan.project, plan.place.name)
-    same_code = plan.same_code | {made.code}
-    steps = _decide_all(points, plan.request, plan.project, same_code, store=store, now=made.now)
-    # A first launch gives the project its id, and with it all identities: compare parameters.
-    wanted = {tuple(step.params.items()) for step in plan.to_submit}
-    return [
-        step for step in steps if step.action == "submit" and tuple(step.params.items()) in wanted
-    ]
-
-
-@dataclass(frozen=True)
-class _Point:
-    name: str
-    params: Mapping[str, str]
-    command: Command
-    identity: str
-
-
-def _points(request: Request, project: Project, target: str) -> Iterator[_Point]:
-    """Each point once, whatever the grid says twice."""
-    experiment = request.experiment
-    seen: set[str] = set()
-    grid = experiment.grid or Grid({})
-    for params in request.choice(grid):
-        identity = identify(experiment, params, project=project.id, target=target)
-        if identity in seen:
-            continue
-        seen.add(identity)
-        yield _Point(
-            name=run_name([experiment.project], params),
-            params=params,
-            command=fill(experiment.command, params, append=experiment.append),
-            identity=identity,
-        )
-
-
-def identify(
-    experiment: Experiment, params: Mapping[str, str], *, project: str, target: str
-) -> str:
-    """What makes two runs the same: not code, resources or environment."""
-    written = render(experiment.command)
-    return digest([project, params, written, experiment.append, experiment.subfolder, target])[:20]
-
-
-def _decide_all(
-    points: Iterable[_Point],
-    request: Request,
-    project: Project,
-    same_code: Collection[str],
-    *,
-    store: RunStore,
-    now: float,
-) -> list[Step]:
-    found = list(points)
-    newest: dict[str, Run] = {}
-    if project.id and not request.experiment.always:
-        query = Query(project=project.id, identities=[point.identity for point in found])
-        newest = {run.identity: run for run in store.runs(query)}
-    elsewhere = _elsewhere(found, request, project, store) if request.anywhere else {}
-    living: dict[str, bool] = {}
-    steps = []
-    for point in found:
-        run = newest.get(point.identity)
-        if run and run.state is State.CREATED and run.launch not in living:
-            living[run.launch] = launch_lives(project, run.launch)
-        if (run is None or run.state is not State.SUCCEEDED) and point.identity in elsewhere:
-            run = elsewhere[point.identity]
-        lives = living.get(run.launch, False) if run else False
-        how, why = decide(run, request, same_code=same_code, lives=lives, now=now)
-        steps.append(Step(**vars(point), how=how, why=why, run=run))
-    return steps
-
-
-def _elsewhere(
-    points: Sequence[_Point], request: Request, project: Project, store: RunStore
-) -> dict[str, Run]:
-    """Successes of the same points on other targets, by the identity they have here."""
-    done = store.runs(Query(project=project.id, states=[State.SUCCEEDED]))
-    by_there = {run.identity: run for run in done}
-    found = {}
-    for point in points:
-        for target in {run.target for run in done}:
-            there = identify(request.experiment, point.params, project=project.id, target=target)
-            if there in by_there:
-                found[point.identity] = by_there[there]
-    return found
+    plan.same_code.add(made.code)
+    frame = Frame(
+        request=plan.request,
+        project=plan.project,
+        target=plan.place.name,
+        same_code=plan.same_code,
+        store=lab.store,
+        now=made.now,
+    )
+    # A first launch gives the project its id, and with it all identities: compare names.
+    wanted = {step.name for step in plan.to_submit}
+    return [step for step in frame.steps() if step.action == "submit" and step.name in wanted]
 
 
 @dataclass(frozen=True)
@@ -376,13 +303,14 @@ class _Launch:
     code: str
     tag: str
     now: float
+    activations: Mapping[Python, str]
 
     def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
         """The row that is stored before anything is sent."""
         request, old = self.plan.request, step.run
         if step.how == "resend" and old:
             return replace(old, launch=self.tag, seen_at=self.now)
-        needs = render_resources(request.experiment.resources)
+        needs = render_resources(step.recipe.resources)
         if step.how in {"attempt", "replace"} and old:
             again = next_attempt(old, code=self.code, tag=self.tag, now=self.now)
             return replace(
@@ -402,7 +330,7 @@ class _Launch:
             place=self.plan.place.where,
             code=self.code,
             params=step.params,
-            command=render(step.command),
+            command=self.plan.vault.mask(render(step.command)),
             resources=needs,
             launch=self.tag,
             note=request.note,
@@ -416,7 +344,7 @@ class _Launch:
         return [self._job(step, run) for step, run in zip(steps, runs, strict=True)]
 
     def _job(self, step: Step, run: Run) -> Job:
-        experiment = self.plan.request.experiment
+        experiment, recipe = self.plan.request.experiment, step.recipe
         return Job(
             run_id=run.id,
             attempt=run.attempt,
@@ -424,9 +352,18 @@ class _Launch:
             experiment=experiment.name,
             command=step.command,
             params=step.params,
-            env=experiment.env,
-            setup=experiment.setup,
-            resources=experiment.resources,
+            env=recipe.env,
+            secrets=recipe.secrets,
+            modules=recipe.modules,
+            python=str(recipe.python or ""),
+            entry=render_setup(
+                modules=recipe.modules,
+                python=self.activations[recipe.python] if recipe.python else "",
+            ),
+            setup=recipe.setup,
+            image=recipe.image,
+            resources=recipe.resources,
+            options=recipe.options,
             parallel=experiment.parallel,
             snapshot=run.code,
             project_folder=str(self.plan.project.folder),
@@ -486,17 +423,6 @@ def _accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
         return replace(run, status=refused, seen_at=now)
     queued = Status(state=State.QUEUED)
     return replace(run, native_id=answer.native_id, status=queued, seen_at=now)
-
-
-def render_resources(need: Resources) -> dict[str, str]:
-    """What was asked for, as text."""
-    given = {name: value for name, value in asdict(need).items() if value not in (None, ())}
-    if need.nodes == 1:
-        del given["nodes"]
-    return {
-        name: f"{value:g}" if isinstance(value, float) else str(value)
-        for name, value in given.items()
-    }
 
 
 # What tells how a run was made, and nothing that could be a key.

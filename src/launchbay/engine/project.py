@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launchbay.config.paths import OVERLAY, SCHEMA
 from launchbay.core import rundir
 from launchbay.core.errors import StoreError
 
@@ -53,10 +54,15 @@ def ensure_project(project: Project) -> Project:
         StoreError: when the folder cannot be written.
     """
     if project.id and _read_mark(project.folder).get("folder") == str(project.folder):
+        write_schema(project.folder)
+        if (project.folder / OVERLAY).exists():
+            _hide_overlay(project.folder)
         return project
     try:
         project.bay.mkdir(mode=0o700, exist_ok=True)
         (project.bay / ".gitignore").write_text("*\n")
+        write_schema(project.folder)
+        _hide_overlay(project.folder)
         with _locked(project.bay / "lock"):
             again = read_project(project.folder)
             known = replace(project, id=again.id or os.urandom(8).hex())
@@ -69,6 +75,44 @@ def ensure_project(project: Project) -> Project:
             f"`{project.bay}` cannot be written: {err.strerror}",
             hint="launchbay keeps runs in the project; make it writable, or free some space",
         ) from err
+
+
+def write_schema(folder: Path) -> None:
+    """Put what editors check experiment files by where their first line says that it is.
+
+    Nothing else in `.bay` is touched, and where it cannot be written nobody is stopped by that.
+    """
+    bay = folder / ".bay"
+    draft = bay / f".schema.{os.getpid()}"
+    with suppress(OSError):
+        packaged = SCHEMA.read_bytes()
+        if _read_bytes(bay / "schema.json") == packaged:
+            return
+        bay.mkdir(mode=0o700, exist_ok=True)
+        if not (bay / ".gitignore").exists():
+            (bay / ".gitignore").write_text("*\n")
+        try:
+            draft.write_bytes(packaged)
+            draft.replace(bay / "schema.json")
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _hide_overlay(folder: Path) -> None:
+    """Have git leave the private overlay alone, in this clone, without touching a tracked file."""
+    from launchbay.sync.git import run_git  # noqa: PLC0415
+
+    inside = run_git(str(folder), "rev-parse", "--show-prefix", "--git-path", "info/exclude")
+    ignored = run_git(str(folder), "check-ignore", "--quiet", OVERLAY)
+    if inside is None or ignored is not None:
+        return
+    prefix, _, path = os.fsdecode(inside).partition("\n")
+    exclude = folder / path.rstrip("\n")
+    # Where it cannot be written, nobody is stopped by that.
+    with suppress(OSError):
+        exclude.parent.mkdir(exist_ok=True)
+        with exclude.open("a") as file:
+            file.write(f"/{prefix}{OVERLAY}\n")
 
 
 @contextmanager
@@ -103,6 +147,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _read_mark(folder: Path) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,21 +14,25 @@ from launchbay.config.paths import NAMES
 from launchbay.core.command import render
 from launchbay.core.errors import ConfigError
 from launchbay.core.job import DEFAULT_OUTPUTS
+from launchbay.core.sugar import make_literal
+from launchbay.engine.steps import written_resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
 
     from launchbay.config.files import Value
-    from launchbay.core.job import Job, Resources
+    from launchbay.core.job import Job
 
 FILE = NAMES[0]
 SCRIPT = "train.py"
 GUESSES = (SCRIPT, "main.py", "run.py")
 NO_CODE = re.compile(r"\..*|(readme|licen[cs]e|copying)(\..*)?", re.IGNORECASE)
 """What a new repository holds before there is any code in it."""
-LITERAL = re.compile(r"(?<=\\)<|<(?=[A-Za-z_][\w.-]*>)")
+LITERAL = re.compile(r"(?<=\\)<|<(?=[A-Za-z_][\w.-]*(?::\w+)?>)")
 """What would be read as a placeholder, or as the mark of one that is none."""
+
+MODELINE = "# yaml-language-server: $schema=.bay/schema.json\n"
+"""Tells editors what the file may say; `write_schema` puts that there."""
 
 EXAMPLE = """\
 # What one run does; `<key>` is the value of a parameter below.
@@ -131,11 +134,11 @@ def first_files(folder: Path) -> dict[str, str]:
     """The files that a folder needs for its first run: an example, or only `bay.yaml`."""
     python = "python" if shutil.which("python") else "python3"
     if not _has_code(folder):
-        return {SCRIPT: TRAIN, FILE: EXAMPLE.format(python=python) + MORE}
+        return {SCRIPT: TRAIN, FILE: MODELINE + EXAMPLE.format(python=python) + MORE}
     script = find_script(folder)
     remark = "" if script else "; put your own command here"
     text = BESIDE_CODE.format(python=python, script=shlex.quote(script or SCRIPT), remark=remark)
-    return {FILE: text + MORE}
+    return {FILE: MODELINE + text + MORE}
 
 
 def find_script(folder: Path) -> str | None:
@@ -167,16 +170,21 @@ def render_repeat(job: Job, *, target: str, folder: Path) -> str:
     }
     rest: dict[str, Value] = {
         "params": dict(job.params),
-        **_written_resources(job.resources),
+        **written_resources(job.resources),
         "parallel": None if job.parallel is None else str(job.parallel),
         "target": target if target != "local" else None,
-        "env": dict(job.env),
-        "setup": job.setup,
+        "env": {name: escape(value) for name, value in job.env.items()},
+        "secrets": list(job.secrets),
+        "modules": list(job.modules),
+        "python": job.python,
+        "setup": escape(job.setup),
+        "image": escape(job.image),
         "outputs": list(job.outputs) if job.outputs != DEFAULT_OUTPUTS else None,
         "metrics": dict(job.metrics),
     }
     note = "# To sweep a parameter, write `<key>` in the place of its value and give it a list.\n"
     parts = [
+        MODELINE,
         f"# Repeats {job.run_id}, whose code was {job.snapshot}; it runs today's code.\n",
         render_mapping(_given(named)),
         note if job.params else "",
@@ -217,30 +225,10 @@ def _has_code(folder: Path) -> bool:
 
 
 def _written_command(job: Job) -> str:
-    text = escape(render(job.command).rstrip("\n"))
+    text = make_literal(escape(render(job.command).rstrip("\n")))
     # A file's command starts at the top of the project.
     return f"cd {shlex.quote(job.subfolder)} || exit\n{text}" if job.subfolder else text
 
 
 def _given(written: Mapping[str, Value]) -> dict[str, Value]:
     return {key: value for key, value in written.items() if value}
-
-
-def _written_resources(need: Resources) -> dict[str, Value]:
-    """Resources as one writes them."""
-    return {
-        "gpus": None if need.gpus is None else f"{need.gpus:g}",
-        "gpu_type": list(need.gpu_types),
-        "cpus": None if need.cpus is None else f"{need.cpus:g}",
-        "memory": None if need.memory_mib is None else f"{need.memory_mib}M",
-        "time": None if need.time_limit is None else _written_time(need.time_limit),
-        "nodes": None if need.nodes == 1 else str(need.nodes),
-    }
-
-
-def _written_time(limit: timedelta) -> str:
-    seconds = ceil(limit.total_seconds())
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds % length == 0:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"

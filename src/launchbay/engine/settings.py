@@ -13,10 +13,14 @@ from launchbay.core.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from launchbay.config.schema import ExperimentFile, UserConfig
+    from launchbay.config.branches import Around
+    from launchbay.config.configuration import Configuration
+    from launchbay.config.grids import Params
+    from launchbay.config.schema import ExperimentFile, Target, UserConfig
     from launchbay.core.job import Job
     from launchbay.core.sweep import Experiment
     from launchbay.engine.again import Rerun
+    from launchbay.engine.vault import Vault
     from launchbay.sync.snapshot import Listing
 
 
@@ -27,8 +31,12 @@ class Wish:
     words: tuple[str, ...] = ()
     script: str = ""
     params: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    grids: tuple[Params, ...] = ()
+    """In the place of `params`, for a command of its own: a union of what a file may say."""
     resources: Mapping[str, str] = field(default_factory=dict)
     """Flags of resources, as text."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that were typed."""
     target: str | None = None
     name: str | None = None
     style: Literal["flags", "hydra"] = "flags"
@@ -47,24 +55,56 @@ class Settings:
     def file(self) -> ExperimentFile | None:
         """The experiment file, checked."""
         # pydantic and yaml are dear, and most commands do without.
-        from launchbay.config.build import load_file  # noqa: PLC0415
+        from launchbay.config.configuration import load_file  # noqa: PLC0415
 
-        return load_file(self.path) if self.path else None
+        return load_file(self.path, folder=self.folder) if self.path else None
 
     @cached_property
     def user(self) -> UserConfig:
         """The user's own configuration, checked."""
-        from launchbay.config.build import load_user_config  # noqa: PLC0415
+        from launchbay.config.configuration import load_user_config  # noqa: PLC0415
 
         return load_user_config(user_config_path())
 
+    @cached_property
+    def config(self) -> Configuration:
+        """Every file that has a say."""
+        from launchbay.config.configuration import load_configuration  # noqa: PLC0415
+
+        return load_configuration(file=self.file, user=self.user, folder=self.folder)
+
+    @cached_property
+    def dotenv(self) -> Mapping[str, str]:
+        """What the project's `.env` says."""
+        from launchbay.config.dotenv import read_env_file  # noqa: PLC0415
+
+        return read_env_file(self.folder / ".env")
+
+    @cached_property
+    def vault(self) -> Vault:
+        """The values of secrets."""
+        from launchbay.engine.vault import Vault  # noqa: PLC0415
+
+        files = self.file.secrets if self.file else {}
+        return Vault(self.folder, dotenv=self.dotenv, files=files)
+
+    def secret(self, name: str) -> str:
+        """The value of a secret; the files are read only when one is wanted."""
+        return self.vault(name)
+
+    @property
+    def project_name(self) -> str:
+        """What the project is called."""
+        named = (self.file, self.config.kube)
+        return next((part.project for part in named if part and part.project), self.folder.name)
+
     def targets(self) -> dict[str, dict[str, Any]]:
         """Every target's options, `kind` among them."""
-        from launchbay.config.build import resolve_targets  # noqa: PLC0415
+        from launchbay.config.configuration import resolve_targets  # noqa: PLC0415
 
         return {
             name: {"kind": target.kind or "machine", **target.options}
-            for name, target in resolve_targets(self.user, self.file).items()
+            for name, target in resolve_targets(self.config).items()
         }
 
     def experiment(self, wish: Wish) -> tuple[Experiment, str]:
@@ -74,15 +114,17 @@ class Settings:
             BadRequest: when nothing was typed and there is no file, or a name is unknown.
             ConfigError: when the file is wrong.
         """
-        from launchbay.config import build  # noqa: PLC0415
-
-        experiment = self._described(wish)
+        name, target = self._chosen_target(wish.target)
+        experiment = self._described(wish, (name, target))
         if wish.name:
             experiment = replace(experiment, name=wish.name)
-        name = wish.target or build.default_target(self.file, self.user)
-        target = build.choose_target(name, file=self.file, user=self.user)
-        experiment = build.apply_target_defaults(experiment, target)
-        return build.with_resources(experiment, wish.resources), name
+        if "parallel" in wish.resources:
+            from launchbay.config.build import parse_flag  # noqa: PLC0415
+
+            experiment = replace(
+                experiment, parallel=parse_flag("parallel", wish.resources["parallel"])
+            )
+        return experiment, name
 
     def scan(self, experiment: Experiment, store: Path) -> Listing:
         """The project's code as it stands; writes nothing."""
@@ -106,44 +148,87 @@ class Settings:
 
     def rerun_with(self, resources: Mapping[str, str], *, fresh: bool, target: str | None) -> Rerun:
         """How to run again with flags of resources over what a job had."""
-        from launchbay.config.build import with_resources  # noqa: PLC0415
-        from launchbay.core.job import Argv, Resources  # noqa: PLC0415
-        from launchbay.core.sweep import Experiment  # noqa: PLC0415
+        from launchbay.config.build import parse_flag, with_resources  # noqa: PLC0415
         from launchbay.engine.again import Rerun  # noqa: PLC0415
 
-        def changed(need: Resources) -> Experiment:
-            bare = Experiment(name="", project="", command=Argv(()), resources=need)
-            return with_resources(bare, resources)
-
+        for key, text in resources.items():
+            parse_flag(key, text)
+        parallel = resources.get("parallel")
         return Rerun(
             fresh=fresh,
             target=target,
-            resources=lambda need: changed(need).resources,
-            parallel=changed(Resources()).parallel,
+            resources=lambda need: with_resources(need, resources),
+            parallel=int(parallel) if parallel else None,
+            image=resources.get("image"),
         )
 
-    def _described(self, wish: Wish) -> Experiment:
-        from launchbay.config import build  # noqa: PLC0415
-        from launchbay.core.job import Script  # noqa: PLC0415
+    def _chosen_target(self, typed: str | None) -> tuple[str, Target]:
+        """The target that was typed, or else the one that the files name."""
+        from launchbay.config.configuration import choose_target, default_target  # noqa: PLC0415
+        from launchbay.config.problems import config_error  # noqa: PLC0415
 
-        project = (self.file.project if self.file else None) or self.folder.name
-        if wish.words or wish.script:
-            typed = build.typed_experiment(
-                wish.words or ("sh",),
-                wish.params,
-                project_name=project,
-                subfolder=_inside(self.folder),
-                style=wish.style,
-            )
-            if wish.script:
-                typed = replace(typed, command=Script(wish.script), name=project, append="")
-            return typed
-        if self.file is None:
+        name = typed or default_target(self.config)
+        try:
+            return name, choose_target(name, self.config)
+        except BadRequest as err:
+            if typed or not self.file or self.file.target != name:
+                raise
+            problem = self.file.document.problem(("target",), str(err), err.hint)
+            raise config_error([problem]) from err
+
+    def _described(self, wish: Wish, target: tuple[str, Target]) -> Experiment:
+        from launchbay.config import build  # noqa: PLC0415
+        from launchbay.config.schema import KUBE  # noqa: PLC0415
+        from launchbay.engine.surroundings import (  # noqa: PLC0415
+            check_variables,
+            private_of,
+            with_python_path,
+        )
+
+        typed = bool(wish.words or wish.script)
+        if self.file is None and not typed:
             raise BadRequest(
                 "there is nothing to run: no command was typed and there is no `bay.yaml` here",
                 hint="type `bay run python train.py`, or `bay init` for an example",
             )
-        return build.build_experiment(self.file, project_name=project, overrides=wish.params)
+        around = build.surround(
+            self.config,
+            target,
+            flags=wish.resources,
+            env=wish.env,
+            private=private_of(self),
+            root=not typed,
+        )
+        around = with_python_path(around, self.dotenv)
+        if self.file is None or typed:
+            return self._typed(wish, around)
+        experiment = build.build_experiment(
+            self.file, around, project_name=self.project_name, overrides=wish.params
+        )
+        if target[0] == KUBE and self.config.kube and not experiment.prefix:
+            experiment = replace(experiment, prefix=self.config.kube.prefix or "")
+        return check_variables(self, experiment, around, target)
+
+    def _typed(self, wish: Wish, around: Around) -> Experiment:
+        from launchbay.config import build  # noqa: PLC0415
+        from launchbay.core.job import Script  # noqa: PLC0415
+
+        experiment = build.typed_experiment(
+            wish.words or ("sh",),
+            wish.params,
+            around,
+            project_name=self.project_name,
+            grids=wish.grids,
+            subfolder=_inside(self.folder),
+            style=wish.style,
+        )
+        if not wish.script:
+            return experiment
+        scripted = tuple(
+            replace(branch, command=Script(wish.script), written=wish.script)
+            for branch in experiment.branches
+        )
+        return replace(experiment, branches=scripted, name=self.project_name, append="")
 
 
 def read_settings(start: Path) -> Settings:

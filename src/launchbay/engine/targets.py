@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +38,12 @@ class Targets:
         entries: Callable[[], Mapping[str, Mapping[str, Any]]],
         *,
         load: Callable[[str], Callable[[Opening], Backend]] = backends.load,
+        secret: Callable[[str], str] = str,
     ) -> None:
         self._project = project
         self._entries = entries
         self._load = load
+        self._secret = secret
 
     def names(self) -> list[str]:
         """Every target that the configuration names."""
@@ -79,16 +80,5 @@ class Targets:
         self, name: str, kind: str, options: Mapping[str, Any], root: Path, facts: Facts | None
     ) -> Backend:
         return self._load(kind)(
-            Opening(target=name, options=options, root=root, facts=facts, secret=read_secret)
+            Opening(target=name, options=options, root=root, facts=facts, secret=self._secret)
         )
-
-
-def read_secret(name: str) -> str:
-    """The value of a secret from this shell's environment.
-
-    Raises:
-        BadRequest: when it is not set.
-    """
-    if name not in os.environ:
-        raise BadRequest(f"secret `{name}` is not set", hint=f"export {name}=… and try again")
-    return os.environ[name]

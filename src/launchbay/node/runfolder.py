@@ -17,7 +17,12 @@ from records import records_folder
 Job = Dict[str, Any]
 SMALL_FILES = 64
 SMALL_BYTES = 65536
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Not those of run.sh, which is the shell that reads them.
+NAME = re.compile(r"(?!bay_)[A-Za-z_][A-Za-z0-9_]*\Z")
+UNSETTABLE = frozenset(
+    ["UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO", "OPTIND", "OPTARG", "_"]
+)
+"""Setting one ends the shell that tries, or is undone by it."""
 
 
 class Writer:
@@ -47,11 +52,12 @@ class Writer:
         write = write_new if job["attempt"] == 1 else write_whole
         write(os.path.join(records, "job.json"), json.dumps(job))
         _publish(os.path.join(records, "job.json"), os.path.join(folder, "job.json"))
-        write(os.path.join(folder, "params.json"), json.dumps(job["params"]))
+        write(os.path.join(folder, "params.json"), json.dumps(nest(job["params"])))
         write(os.path.join(folder, "command.sh"), render_command(job))
         write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, tree, ready))
         values = {name: self._secrets[name] for name in job["secrets"]}
-        for name, text in (("setup.sh", job["setup"]), ("secrets.sh", render_exports(values))):
+        setup = job.get("entry", "") + job["setup"]
+        for name, text in (("setup.sh", setup), ("secrets.sh", render_exports(values))):
             if text or job["attempt"] > 1 or again:
                 write_or_remove(os.path.join(folder, name), text)
 
@@ -86,12 +92,13 @@ class Writer:
     ) -> str:
         """What run.sh reads first: the shell's environment, then the run's own over it."""
         out = os.path.join(folder, "out")
-        existing = self._shell.get("PYTHONPATH", "")
+        # Added to, whoever set it.
+        existing = job["env"].get("PYTHONPATH", self._shell.get("PYTHONPATH", ""))
         own = {
-            "PYTHONPATH": python_path(existing, job["project_folder"], work, tree),
             "PYTHONUNBUFFERED": "1",
             **{k: v for k, v in tracker_names(job, out).items() if k not in self._shell},
             **job["env"],
+            "PYTHONPATH": python_path(existing, job["project_folder"], work, tree),
             "BAY_RUN_ID": job["run_id"],
             "BAY_NAME": job["name"],
             "BAY_PARAMS": os.path.join(folder, "params.json"),
@@ -127,6 +134,22 @@ class Writer:
             self._trees[name] = os.path.join(job["root"], "trees", name)
             make_tree(self._trees[name], source, job["links"])
         return self._trees[name]
+
+
+def nest(params: dict[str, str]) -> dict[str, Any]:
+    """The parameters as a program wants them: `m.lr` is `lr` inside of `m`."""
+    nested: dict[str, Any] = {}
+    for key, value in params.items():
+        *above, last = key.split(".")
+        place: Any = nested
+        for part in above:
+            place = place.setdefault(part, {}) if isinstance(place, dict) else None
+        # What is a value already cannot hold another one.
+        if isinstance(place, dict) and not isinstance(place.get(last), dict):
+            place[last] = value
+        else:
+            nested[key] = value
+    return nested
 
 
 def is_small(tree: str) -> bool:
@@ -185,7 +208,9 @@ def python_path(existing: str, project: str, work: str, tree: str) -> str:
         entries.append(os.path.join(work, "src"))
     for given in existing.split(os.pathsep):
         inside = project and (given == project or given.startswith(project + os.sep))
+        relative = given and not os.path.isabs(given)
         entry = os.path.join(work, os.path.relpath(given, project)) if inside else given
+        entry = os.path.join(work, given) if relative else entry
         if entry and os.path.normpath(entry) not in entries:
             entries.append(os.path.normpath(entry))
     return os.pathsep.join(entries)
@@ -203,8 +228,8 @@ def tracker_names(job: Job, out: str) -> dict[str, str]:
 
 
 def render_exports(values: dict[str, str]) -> str:
-    """Shell lines that set the variables, verbatim; what no shell can name is left out."""
-    names = [name for name in sorted(values) if NAME.match(name)]
+    """Shell lines that set the variables, verbatim; what no shell lets us set is left out."""
+    names = [name for name in sorted(values) if NAME.match(name) and name not in UNSETTABLE]
     return "\n".join("export %s=%s" % (name, shlex.quote(values[name])) for name in names)
 
 

@@ -1,0 +1,97 @@
+"""The variables that runs get: what travels apart, what is missing, where two places differ."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from launchbay.config.configuration import is_local
+from launchbay.config.dotenv import NEVER_SENT
+from launchbay.config.files import Notes
+from launchbay.config.layers import Layer, Private
+from launchbay.core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from launchbay.config.branches import Around
+    from launchbay.config.schema import ExperimentFile, Target
+    from launchbay.core.sweep import Experiment
+    from launchbay.engine.settings import Settings
+
+PYTHON_PATH = "PYTHONPATH"
+
+
+def private_of(settings: Settings) -> Private:
+    """What travels apart from all that is shown."""
+    shown = NEVER_SENT | {PYTHON_PATH}
+    dotenv = {name: value for name, value in settings.dotenv.items() if name not in shown}
+    return Private(dotenv=dotenv, secrets=tuple(settings.file.secrets) if settings.file else ())
+
+
+def with_python_path(around: Around, dotenv: Mapping[str, str]) -> Around:
+    """What is around, with the `PYTHONPATH` of `.env`: it is added to, and no secret."""
+    if PYTHON_PATH not in dotenv:
+        return around
+    layer = Layer(level=".env", values={"env": {PYTHON_PATH: dotenv[PYTHON_PATH]}}, own=False)
+    weaker = [one for one in around.below if not one.own]
+    stronger = [one for one in around.below if one.own]
+    return replace(around, below=[*weaker, layer, *stronger])
+
+
+def check_variables(
+    settings: Settings, experiment: Experiment, around: Around, target: tuple[str, Target]
+) -> Experiment:
+    """The experiment with warnings about its variables.
+
+    Raises:
+        ConfigError: when one that the file demands is not there.
+    """
+    file = settings.file
+    if file is None:
+        return experiment
+    notes = Notes(file.document)
+    for name in file.secrets:
+        try:
+            if settings.vault.find(name) is None:
+                notes.add(("secrets",), f"`{name}` is not set", _remedy(name))
+        except BadRequest as err:
+            notes.add(("secrets", name), str(err), err.hint)
+    for at, name in enumerate(file.require):
+        if not _has(settings, experiment, name, here=is_local(target[1])):
+            notes.add(("require", at), f"`{name}` is not set", _remedy(name))
+    notes.settle()
+    warnings = (*experiment.warnings, *_differences(settings, [*around.below, *_entries(file)]))
+    return replace(experiment, warnings=warnings)
+
+
+def _remedy(name: str) -> str:
+    return f"`export {name}=…`, or a line `{name}=…` in the project's `.env`"
+
+
+def _has(settings: Settings, experiment: Experiment, name: str, *, here: bool) -> bool:
+    """Whether every run will have the variable."""
+    if name in settings.dotenv or (here and name in os.environ):
+        return True
+    recipes = (branch.recipe(next(iter(branch), {})) for branch in experiment.branches)
+    return all(name in recipe.env or name in recipe.secrets for recipe in recipes)
+
+
+def _entries(file: ExperimentFile) -> Iterator[Layer]:
+    for section in (file.dataset, file.model):
+        for name, entry in (section or {}).items():
+            if entry:
+                yield Layer(level=name, values=entry.written)
+
+
+def _differences(settings: Settings, layers: list[Layer]) -> Iterator[str]:
+    """Where `.env` and another place say different things, and who wins; never the values."""
+    dotenv = settings.dotenv
+    for name in sorted(dotenv.keys() & NEVER_SENT):
+        yield f"`{name}` of .env is left out: runs get the devices that they are given"
+    for layer in layers:
+        for name, value in layer.values.get("env", {}).items():
+            if dotenv.get(name, value) != value:
+                winner, loser = (layer.level, ".env") if layer.own else (".env", layer.level)
+                yield f"`{name}` of {winner} is used; {loser} says something else"

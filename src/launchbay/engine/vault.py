@@ -1,0 +1,72 @@
+"""Values that are not shown: where they come from, and how they are kept out of what is."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launchbay.core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|PRIVATE", re.IGNORECASE)
+SHORTEST = 4
+"""What is shorter is no secret, and would be found in every other word."""
+MASK = "***"
+
+
+class Vault:
+    """The variables that travel apart: from files that a project names, `.env`, this shell."""
+
+    def __init__(
+        self, folder: Path, *, dotenv: Mapping[str, str], files: Mapping[str, str]
+    ) -> None:
+        self._folder = folder
+        self._dotenv = dotenv
+        self._files = files
+
+    def __call__(self, name: str) -> str:
+        """The value of a secret.
+
+        Raises:
+            BadRequest: when it is not there.
+        """
+        value = self.find(name)
+        if value is None:
+            raise BadRequest(
+                f"secret `{name}` is not set",
+                hint=f"`export {name}=…`, or a line `{name}=…` in the project's `.env`",
+            )
+        return value
+
+    def find(self, name: str) -> str | None:
+        """The value of a secret, None when there is none.
+
+        Raises:
+            BadRequest: when its file cannot be read.
+        """
+        if file := self._files.get(name):
+            path = self._folder / Path(file).expanduser()
+            try:
+                return path.read_text().rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as err:
+                raise BadRequest(
+                    f"secret `{name}`: `{file}` cannot be read",
+                    hint="write the value into that file, or correct the path in `secrets:`",
+                ) from err
+        return self._dotenv.get(name, os.environ.get(name))
+
+    def mask(self, text: str) -> str:
+        """The text without the values of what is declared secret, or is called so."""
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, MASK)
+        return text
+
+    @property
+    def _values(self) -> set[str]:
+        named = {name for name in self._dotenv if SECRET_NAME.search(name)}
+        found = {self.find(name) for name in {*named, *self._files}}
+        return {value for value in found if value and len(value) >= SHORTEST}
