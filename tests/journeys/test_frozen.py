@@ -116,13 +116,15 @@ def test_git_state_is_recorded(bay: Bay) -> None:
 
 
 def test_environment_file_never_enters_a_snapshot(bay: Bay) -> None:
-    """Keys stay at home."""
+    """Keys stay at home; the one file of a run that hands them over is nobody else's to read."""
     bay.write(".env", "KEY=secret-value")
     bay.write("main.py", "pass")
     bay("run", "-q", "true")
     found = [path for path in bay.project.glob(".bay/**/*") if path.is_file()]
+    holding = [path for path in found if b"secret-value" in path.read_bytes()]
 
-    assert not [path for path in found if b"secret-value" in path.read_bytes()]
+    assert [path.name for path in holding] == ["secrets.sh"]
+    assert holding[0].stat().st_mode & 0o777 == 0o600
 
 
 def test_without_git_a_folder_works_too(bay: Bay) -> None:
