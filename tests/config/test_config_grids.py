@@ -273,11 +273,11 @@ def test_points_in_and_out(
         ("params: {a: [{b: 1, c: 2}]}", "1:10: params.a: a mapping among values"),
         (
             "params: {t: {a: {x: 1}, b: 2}}",
-            "1:25: params.t.b: group `t`: `b` is no mapping, as its neighbours are",
+            "1:25: params.t.b: group `t`: this is no mapping of keys, as its neighbours are",
         ),
         (
             "params: {t: {a: {x: 1}, b: {range: [1, 2]}}}",
-            "1:25: params.t.b: group `t`: `b` is no mapping, as its neighbours are",
+            "1:25: params.t.b: group `t`: this is no mapping of keys, as its neighbours are",
         ),
         (
             "params: {t: {a: {x: 1, y: 2}, b: {x: 1}}}",
@@ -311,7 +311,7 @@ def test_points_in_and_out(
         ),
         (
             "params: {lr: 1, t: {a: {lr: 2}}}",
-            "1:17: params.t: `lr` is set by two entries",
+            "1:17: params.t: `lr` is set here and by `params.lr` on line 1",
         ),
         (
             "params: {a: [1, 2], b: [1, 2, 3]}\nzip: [a, b]",

@@ -454,7 +454,11 @@ def test_what_cannot_be(text: str, message: str, hint: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("", "1:1: command: missing", "add a line such as `command: python train.py`"),
+        (
+            "",
+            "1:1: the file says nothing yet",
+            "begin with `command: python train.py`; `bay init` writes an example",
+        ),
         ("command:", "1:1: command: missing", "add a line such as `command: python train.py`"),
         ("command: ' '", "1:1: command: an empty command", "write one, such as `python train.py`"),
         ("command: [a]", "1:1: command: must be text, not a list", "write `command: a`"),

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, Sequence[str]]
 
+FLAG = re.compile(r"<([A-Za-z_][\w.-]*):flag>")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
@@ -232,16 +234,17 @@ class Builder:
         return found
 
     def _check_command(self, branch: Branch, place: Route) -> None:
-        """Fill the first point, so that what is left over is found before anything is sent."""
+        """Fill some points, so that what cannot be is found before anything is sent."""
         command = branch.command
         if not isinstance(command, Script):
             return
         used = placeholders(command.text)
         repeat = {REPEAT: "0"} if REPEAT in used else {}
-        try:
-            fill(command, {**repeat, **next(iter(branch), {})}, unlisted=branch.unlisted)
-        except ConfigError as err:
-            self._notes.add(place, str(err).removeprefix("command: "), err.hint)
+        for point in _trials(branch, FLAG.findall(command.text)):
+            try:
+                fill(command, {**repeat, **point}, unlisted=branch.unlisted)
+            except ConfigError as err:
+                self._notes.add(place, str(err).removeprefix("command: "), err.hint)
         if self._file.model:
             self._warn_of_spaces(branch, used)
 

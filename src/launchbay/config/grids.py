@@ -14,6 +14,7 @@ from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from launchbay.config.problems import dotted
 from launchbay.config.values import MOST_HELD, count_of, is_rule, parse_values, split_hint
 from launchbay.core.nearest import suggest
 from launchbay.core.sweep import Axis, Grid
@@ -315,8 +316,10 @@ def _read_group(
     choices: dict[str, Values] = {}
     for choice, inner in value.items():
         if inner is not None and not _is_mapping(inner):
-            message = f"group `{name}`: `{choice}` is no mapping, as its neighbours are"
-            notes.add((*route, choice), message, f"write `{choice}: {{key: value}}`")
+            message = f"group `{name}`: this is no mapping of keys, as its neighbours are"
+            keys = next(other for other in value.values() if _is_mapping(other))
+            example = next(iter(keys), "key")
+            notes.add((*route, choice), message, f"write `{choice}: {{{example}: …}}`")
             return
         members = list(_leaves(inner or {}, (*route, choice)))
         marks |= {_clean(member) for member, _, _ in members if member.startswith("_")}
@@ -423,8 +426,11 @@ def _check_keys(params: Params, notes: Notes) -> None:
     for one in params.parameters.values():
         for key in one.axis.keys:
             if key in seen:
-                hint = "give one of them another name"
-                notes.add(one.route, f"`{key}` is set by two entries", hint)
+                other = seen[key].route
+                place = notes.document.find_place(other)
+                where = f" on line {place.line}" if place else ""
+                message = f"`{key}` is set here and by `{dotted(other)}`{where}"
+                notes.add(one.route, message, "give one of them another name")
             seen[key] = one
     for key, one in seen.items():
         parts = key.split(".")

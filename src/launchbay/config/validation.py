@@ -207,6 +207,9 @@ def _command_problems(document: Document) -> list[Problem]:
     if data.get("command") is not None:
         return []
     models = data.get("model")
+    if not data:
+        hint = "begin with `command: python train.py`; `bay init` writes an example"
+        return [document.problem((), "the file says nothing yet", hint)]
     if not isinstance(models, dict) or not models:
         hint = "add a line such as `command: python train.py`"
         return [document.problem(("command",), "missing", hint)]

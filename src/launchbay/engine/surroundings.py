@@ -57,7 +57,7 @@ def check_variables(
             if settings.vault.find(name) is None:
                 notes.add(("secrets",), f"`{name}` is not set", _remedy(name))
         except BadRequest as err:
-            notes.add(("secrets", name), str(err), err.hint)
+            notes.add(("secrets", name), str(err).partition(": ")[2], err.hint)
     for at, name in enumerate(file.require):
         if not _has(settings, experiment, name, here=is_local(target[1])):
             notes.add(("require", at), f"`{name}` is not set", _remedy(name))
