@@ -101,6 +101,17 @@ def test_rerun_asks_for_secrets_anew(bay: Bay) -> None:
     assert (first, second) == ("old-value", "new-value")
 
 
+def test_rerun_without_its_secret_changes_nothing(bay: Bay) -> None:
+    """The value is gone: one line says which, and the run stays as it was."""
+    start(bay, dotenv="API_KEY=old-value\n")
+    bay("run", "-q")
+    (bay.project / ".env").unlink()
+    said = bay("rerun", "--yes", folder(bay).name, code=2)
+
+    assert "secret `API_KEY` is not set" in said.err
+    assert [(row["state"], row["attempt"]) for row in bay.json("ls")] == [("succeeded", 1)]
+
+
 def test_file_beats_dotenv_and_flag_beats_file(bay: Bay) -> None:
     """Flags > env of the file > .env > the shell; where two differ, a line says who wins."""
     text = "env: {A: file, B: file}\n"

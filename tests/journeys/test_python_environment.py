@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.conftest import Bay, require_program
+from tests.conftest import Bay, eventually, require_program
 from tests.stubs import write_uv_project, write_wheel
 
 if TYPE_CHECKING:
@@ -137,3 +138,34 @@ def test_clean_keeps_environments_that_runs_enter(bay: Bay) -> None:
     assert still == [place], kept
     assert environments(bay) == []
     assert not place.with_name(f"{place.name}.code").exists()
+
+
+def test_rerun_builds_what_is_gone_and_what_latest_code_wants(bay: Bay) -> None:
+    """The old code enters the old environment, even after it was removed; the latest its own."""
+    require_program("uv")
+    write_requirements(bay)
+    bay("run", "-q", "--first")
+    (old,) = environments(bay)
+    shutil.rmtree(old)
+    bay.write("requirements.txt", "# more\n./pkgs/hello-1.0-py3-none-any.whl\n")
+    bay("rerun", "--yes", "-e", bay.project.name)
+    first = bay("logs").out
+    bay("rerun", "--yes", "--latest-code", "-e", bay.project.name)
+    second = bay("logs").out
+    (new,) = set(environments(bay)) - {old}
+
+    assert f"hello {old}" in first
+    assert f"hello {new}" in second
+
+
+def test_what_cannot_be_built_cancels_nothing(bay: Bay) -> None:
+    """`--replace` ends old runs only once the new ones can start."""
+    require_program("uv")
+    bay.write("bay.yaml", "command: sleep 60\nparams: {a: 1}\n")
+    bay("run", "--detach")
+    eventually(lambda: bay.states() == ["running"])
+    bay.write("requirements.txt", "./missing-1.0-py3-none-any.whl\n")
+    bay.write("bay.yaml", "command: sleep 60\nparams: {a: 1}\npython: requirements.txt\n")
+    bay("run", "--again", "--replace", "--yes", "--detach", code=1)
+
+    assert bay.states() == ["running"]

@@ -65,6 +65,7 @@ def command(
     if changed and not latest_code:
         say("the code has changed since; this is the old one, `--latest-code` takes today's")
     how = lab.settings.rerun_with(resources, fresh=fresh, target=target)
+    lab.tell = say
     sent = lab.rerun(runs, how, listing=listing if latest_code else None)
     if quiet:
         click.echo("\n".join(run.id for run in sent))

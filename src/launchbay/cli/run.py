@@ -62,6 +62,7 @@ def command(
     origin = find_origin(source) if source else ""
     prepared = prepare(typed, flags, looking=True, origin=origin)
     lab, draft = prepared.lab, prepared.draft()
+    lab.tell = lab.tell if quiet else say
     undecided = draft.under_older_code and not (flags["again"] or flags["changed_code"])
     if undecided and _wants_redone(draft, quiet=quiet):
         request = replace(prepared.request, changed_code=True)
@@ -80,7 +81,7 @@ def command(
         return 0
     if len(draft.to_submit) > MANY and not confirm(f"start {len(draft.to_submit)} runs?", yes=yes):
         return 1
-    runs = lab.launch(draft, **({} if quiet else {"tell": say}))
+    runs = lab.launch(draft)
     return _after(lab, runs, detach=detach, fail_fast=fail_fast, quiet=quiet, as_json=as_json)
 
 

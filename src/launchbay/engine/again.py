@@ -11,7 +11,9 @@ from launchbay.core.command import render
 from launchbay.core.errors import BadRequest
 from launchbay.core.job import Job, Resources, from_record
 from launchbay.core.naming import launch_tag
+from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
+from launchbay.engine.environments import build_environments
 from launchbay.engine.launch import (
     labels_of,
     next_attempt,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from launchbay.engine.lab import Lab
+    from launchbay.engine.targets import Place
     from launchbay.sync.snapshot import Listing
 
 
@@ -53,7 +56,7 @@ def rerun(
     """A further attempt of each run, with the code it had or, given a listing, today's.
 
     Raises:
-        BadRequest: when one has not ended, or its folder is gone.
+        BadRequest: when one has not ended, its folder is gone, or a secret of it is.
     """
     for run in runs:
         if not run.state.final:
@@ -81,6 +84,9 @@ def _rerun_on(
         for run in runs
     ]
     jobs = [_next_job(lab, old, new, how) for old, new in zip(runs, again, strict=True)]
+    for name in sorted({name for job in jobs for name in job.secrets}):
+        lab.settings.secret(name)
+    jobs = _enter(lab, place, jobs)
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)
@@ -102,6 +108,18 @@ def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
         image=how.image or job.image,
         labels=labels_of(new, lab.project),
     )
+
+
+def _enter(lab: Lab, place: Place, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs with the environments of their code, built anew where they are gone."""
+    entered = []
+    for job in jobs:
+        python = parse_python(job.python) if job.python else None
+        tree = lab.project.bay / "snapshots" / job.snapshot
+        lines = build_environments(place, [python], code=job.snapshot, tree=tree, tell=lab.tell)
+        entry = render_setup(modules=job.modules, python=lines[python]) if python else job.entry
+        entered.append(replace(job, entry=entry))
+    return entered
 
 
 def read_job(lab: Lab, run: Run) -> Job:

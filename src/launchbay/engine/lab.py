@@ -54,6 +54,8 @@ class Lab:
         self.store = store
         self.settings = settings
         self.clock = clock
+        self.tell: Callable[[str], None] = lambda _: None
+        """Is given what long work says while it lasts."""
         self._sleep = sleep
         if targets is not None:
             self.targets = targets
@@ -79,11 +81,11 @@ class Lab:
 
         return outline(self, request, target=target, listing=listing)
 
-    def launch(self, draft: Draft, *, tell: Callable[[str], None] = lambda _: None) -> list[Run]:
+    def launch(self, draft: Draft) -> list[Run]:
         """Freeze, remember, send; what a launch that was interrupted left over is sent too."""
         from launchbay.engine.launch import launch  # noqa: PLC0415
 
-        return launch(self, draft, tell=tell)
+        return launch(self, draft)
 
     def launch_here(self, draft: Draft) -> tuple[Run, list[str]]:
         """Make the draft's first point ready as a new run, and return the argv that runs it.

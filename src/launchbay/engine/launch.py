@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Environments, Foreground, Plan, Refusal, Staging
+from launchbay.core.backend import Foreground, Plan, Refusal, Staging
 from launchbay.core.command import render
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Job
 from launchbay.core.naming import launch_tag, run_id
-from launchbay.core.python import Python, activation, environment_id, render_setup
+from launchbay.core.python import Python, render_setup
 from launchbay.core.run import Cause, Run, State, Status
+from launchbay.engine.environments import build_environments, foresee_environments
 from launchbay.engine.project import Project, ensure_project, owned_launch
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
 from launchbay.sync.provenance import Git, read_git
@@ -98,29 +99,19 @@ def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft
 
 
 Deliver = Callable[[Sequence[Plan], Sequence[Run]], list[Run]]
-Tell = Callable[[str], None]
 
 
-def _keep_quiet(_: str) -> None:
-    """For callers that show no progress."""
-
-
-def launch(lab: Lab, plan: Draft, *, tell: Tell = _keep_quiet) -> list[Run]:
+def launch(lab: Lab, plan: Draft) -> list[Run]:
     """Freeze the code, build environments, remember the runs, send them; returns them as they are.
 
     Whatever interrupts this, the next launch of the same experiment goes on where it stopped.
     What others did since the draft is looked at again.
-
-    Args:
-        lab: the project's.
-        plan: what was decided.
-        tell: is given what an environment says while it is built.
     """
     backend = plan.place.backend
-    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend), tell)
+    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend))
 
 
-def launch_here(lab: Lab, plan: Draft, *, tell: Tell = _keep_quiet) -> tuple[Run, list[str]]:
+def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
     """Make the plan's first point ready as a new run, and return the argv that runs it.
 
     Raises:
@@ -147,20 +138,27 @@ def launch_here(lab: Lab, plan: Draft, *, tell: Tell = _keep_quiet) -> tuple[Run
         lab.store.update([ready])
         return [ready]
 
-    (run,) = _launch(lab, first, prepare, tell)
+    (run,) = _launch(lab, first, prepare)
     return run, argv
 
 
-def _launch(lab: Lab, plan: Draft, deliver: Deliver, tell: Tell) -> list[Run]:
+def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     lab.project = project = ensure_project(lab.project)
     plan = replace(plan, project=project)
-    replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
-    if replaced:
-        lab.settle(replaced)
     snapshot = freeze(plan.listing, project.bay)
     # `bay clean` leaves alone what is young.
     os.utime(snapshot.tree)
-    activations = _build_environments(plan, snapshot.id, snapshot.tree, tell)
+    # Before anything is cancelled or sent: a failure leaves nothing half done.
+    activations = build_environments(
+        plan.place,
+        [step.recipe.python for step in plan.to_submit],
+        code=snapshot.id,
+        tree=snapshot.tree,
+        tell=lab.tell,
+    )
+    replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
+    if replaced:
+        lab.settle(replaced)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         record_launch(lab, folder)
@@ -218,7 +216,9 @@ def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
         code=plan.listing.id,
         tag="",
         now=0.0,
-        activations=_activations(plan, steps, plan.project.folder),
+        activations=foresee_environments(
+            plan.place, [step.recipe.python for step in steps], tree=plan.project.folder
+        ),
     )
     runs = [made.run(step, lambda name: f"{name}-?????") for step in steps]
     plans = plan.place.backend.plan(made.jobs(steps, runs))
@@ -242,40 +242,6 @@ class Check:
             self._seen[id(step.recipe)] = step.recipe
             preview(self._plan, [step])
         return step
-
-
-def _activations(plan: Draft, steps: Sequence[Step], tree: Path) -> dict[Python, str]:
-    """The shell lines that enter each environment that a step wants."""
-    root = plan.place.where["root"]
-    wanted = {step.recipe.python for step in steps if step.recipe.python}
-    found = {}
-    for python in wanted:
-        key = environment_id(python, tree) if python.is_built else ""
-        found[python] = activation(python, f"{root}/envs/{key}" if key else python.source)
-    return found
-
-
-def _build_environments(plan: Draft, code: str, tree: Path, tell: Tell) -> dict[Python, str]:
-    """Have each environment there; nothing was sent yet, so a failure leaves nothing half done."""
-    steps, backend = plan.to_submit, plan.place.backend
-    wanted = {step.recipe.python for step in steps if step.recipe.python}
-    if not wanted:
-        return {}
-    if not isinstance(backend, Environments):
-        raise Unsupported(
-            f"`{plan.place.name}` cannot build a `python:` environment", hint="write `python: none`"
-        )
-    if isinstance(backend, Staging):
-        backend.stage(code, tree)
-    return {
-        python: backend.build_python(
-            python,
-            snapshot=code,
-            key=environment_id(python, tree) if python.is_built else "",
-            tell=tell,
-        )
-        for python in wanted
-    }
 
 
 def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
