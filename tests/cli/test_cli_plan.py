@@ -140,3 +140,18 @@ def test_same_grid_in_another_order_is_the_same(bay: Bay) -> None:
     bay.write("bay.yaml", "command: 'true <a> <b>'\nparams: {b: [3], a: [2, 1]}\n")
 
     assert [row["action"] for row in bay.json("plan")] == ["skip", "skip"]
+
+
+def test_editing_what_a_file_builds_on_is_no_change_of_code(bay: Bay) -> None:
+    """Adding a value to a base changes no program: what succeeded counts."""
+    bay.write("common.yaml", "params: {a: [1]}\n")
+    bay.write("config/launch.yaml", "_base_: ../common.yaml\ncommand: 'true <a>'\n")
+    bay.write("config/kube.yaml", "namespace: lab\n")
+    bay("run")
+    bay.write("common.yaml", "params: {a: [1, 2]}\n")
+    bay.write("config/kube.yaml", "namespace: other\n")
+
+    assert [(row["action"], "older" in row["why"]) for row in bay.json("plan")] == [
+        ("skip", False),
+        ("submit", False),
+    ]

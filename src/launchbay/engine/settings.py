@@ -88,6 +88,14 @@ class Settings:
         files = self.file.secrets if self.file else {}
         return Vault(self.folder, dotenv=self.dotenv, files=files)
 
+    def own_files(self) -> set[str]:
+        """The files of the project that only say what to run, by their paths inside of it."""
+        parts = (self.file, self.config.kube, *self.config.sites)
+        files = {place.file for part in parts if part for place in part.document.places.values()}
+        folder = self.folder.resolve()
+        resolved = (file.resolve() for file in files)
+        return {str(file.relative_to(folder)) for file in resolved if file.is_relative_to(folder)}
+
     def secret(self, name: str) -> str:
         """The value of a secret; the files are read only when one is wanted."""
         return self.vault(name)

@@ -85,9 +85,7 @@ class SameCode:
     def __init__(self, lab: Lab, listing: Listing) -> None:
         self._listing = listing
         self._snapshots = lab.project.bay / "snapshots"
-        path = lab.settings.path
-        inside = path is not None and path.is_relative_to(lab.project.folder)
-        self._own = {str(path.relative_to(lab.project.folder))} if path and inside else set()
+        self._own = lab.settings.own_files()
         self._known = {listing.id: True}
 
     def add(self, code: str) -> None:
