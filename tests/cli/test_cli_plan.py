@@ -155,3 +155,13 @@ def test_editing_what_a_file_builds_on_is_no_change_of_code(bay: Bay) -> None:
         ("skip", False),
         ("submit", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [("prefix: me", "me-demo"), ("prefix: ''", "demo"), ("", "demo")]
+)
+def test_prefix(bay: Bay, line: str, name: str) -> None:
+    """It stands in front of names where it is set, and an empty one takes it away."""
+    bay.write("bay.yaml", f"project: demo\ncommand: 'true'\n{line}\n")
+
+    assert [row["name"] for row in bay.json("plan")] == [name]

@@ -344,7 +344,9 @@ class ExperimentFile(Written, Entry):
     name: Title | None = Field(
         default=None, description="The experiment's name; unset is the project's."
     )
-    prefix: Title | None = Field(default=None, description="A word in front of the runs' names.")
+    prefix: Text | None = Field(
+        default=None, description="A word in front of the runs' names; an empty one takes it away."
+    )
     command: Command | None = Field(
         default=None,
         description=(
@@ -413,7 +415,9 @@ class KubeFile(Written, Common):
     )
     namespace: Text | None = Field(default=None, description="The cluster's namespace.")
     user: Text | None = Field(default=None, description="Whose work it is, as a label.")
-    prefix: Title | None = Field(default=None, description="A word in front of the runs' names.")
+    prefix: Text | None = Field(
+        default=None, description="A word in front of the runs' names; an empty one takes it away."
+    )
 
 
 class SiteFile(Written, Common):

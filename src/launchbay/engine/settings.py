@@ -213,7 +213,7 @@ class Settings:
         experiment = build.build_experiment(
             self.file, around, project_name=self.project_name, overrides=wish.params
         )
-        if target[0] == KUBE and self.config.kube and not experiment.prefix:
+        if target[0] == KUBE and self.config.kube and self.file.prefix is None:
             experiment = replace(experiment, prefix=self.config.kube.prefix or "")
         return check_variables(self, experiment, around, target)
 
