@@ -21,7 +21,19 @@ from launchbay.cli.app import app
 from launchbay.cli.main import COMMANDS, GROUPS
 from launchbay.config.json_schema import render_schema
 from launchbay.config.paths import SCHEMA
-from launchbay.config.schema import ExperimentFile, Needs, Part, Target, UserConfig
+from launchbay.config.schema import (
+    ClusterFields,
+    Common,
+    ExperimentFile,
+    KubeFile,
+    Model,
+    Needs,
+    Part,
+    RunBlock,
+    Surroundings,
+    Target,
+    UserConfig,
+)
 from launchbay.core.backend import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -61,27 +73,61 @@ any experiment file; `bay run` keeps what it names up to date:
 # yaml-language-server: $schema=.bay/schema.json
 ```
 
-Where several places say something, the first of these wins: a flag, the project's entry of the
-target, the top of the experiment file, your own entry of the target.
+What each construct means, with examples, is on the page of
+[the experiment file](../guides/experiment-file.md), and so is
+[who wins](../guides/experiment-file.md#who-wins) where several places say something.
 
 ## The experiment file
 
 `bay.yaml`, `launch.yaml` or `config/launch.yaml`, looked for from the folder you stand in upwards
-to the git root; or the file that you name.
+to the git root; or the file that you name. `_base_`, a file or a list of files, says what it builds
+on; `bay.local.yaml` in the project's folder goes over it.
 
 {experiment}
 
+### A model
+
+An entry of `model:`, by its name; besides these, everything under
+[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster).
+
+{model}
+
+### A dataset
+
+An entry of `dataset:`, by its name. It has the keys of a model, without `command`.
+
+### A run block
+
+`run:`, or an entry of its list.
+
+{run}
+
 ## Resources
 
-Keys of the experiment file and of a target, and flags of the same name. On a machine with GPUs a
-run that does not say gets one.
+Keys of the experiment file's root, of a model, a dataset, a target and a site file. `gpus gpu_type
+cpus memory disk time nodes image` and `parallel` are flags of the same name too. On a machine with
+GPUs a run that does not say gets one.
 
 {needs}
+
+## Surroundings
+
+Keys of the same places.
+
+{surroundings}
+
+## For a cluster
+
+Keys of the same places, and of `config/kube.yaml`. They are read, checked and kept with a run; a
+machine has no use for them, and no other kind of target is there yet.
+
+{cluster}
 
 ## A target
 
 An entry under `targets:`, by its name. `local`, this computer, is always one. Today a target is of
-the kind `machine` and has no `host`.
+the kind `machine` and has no `host`. Besides these, everything under [resources](#resources) and
+[surroundings](#surroundings).
 
 {target}
 
@@ -92,6 +138,20 @@ The file that `$BAY_CONFIG` names, else `launchbay/config.yaml` in `$XDG_CONFIG_
 `bay target` change it; it need not exist.
 
 {user}
+
+## A site file
+
+What a lab or a cluster has prepared: `include: [PATH]` of an experiment file or of your
+configuration names it, or `$BAY_SITE_CONFIG`. It has `targets`, and at its root everything under
+[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster). Every
+other place is stronger.
+
+## config/kube.yaml
+
+The file of the Kubernetes toolbox, which is the target `kube`. Besides these it has what is under
+[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster).
+
+{kube}
 """
 
 BACKENDS_PAGE = """
@@ -194,11 +254,21 @@ def _metavar(option: click.Option) -> str:
 def render_file() -> str:
     """Every key of the experiment file, of a target and of the user's configuration."""
     return MARK + FILE_PAGE.format(
-        experiment=_keys(ExperimentFile, ExperimentFile.model_fields.keys() - Needs.model_fields),
+        experiment=_own_keys(ExperimentFile),
+        model=_own_keys(Model),
+        run=_own_keys(RunBlock),
         needs=_keys(Needs, set(Needs.model_fields)),
-        target=_keys(Target, Target.model_fields.keys() - Needs.model_fields),
+        surroundings=_keys(Surroundings, set(Surroundings.model_fields)),
+        cluster=_keys(ClusterFields, set(ClusterFields.model_fields)),
+        target=_own_keys(Target),
         user=_keys(UserConfig, set(UserConfig.model_fields)),
+        kube=_own_keys(KubeFile),
     )
+
+
+def _own_keys(model: type[Part]) -> str:
+    """What is not said of several places at once."""
+    return _keys(model, model.model_fields.keys() - Common.model_fields)
 
 
 def _keys(model: type[Part], wanted: set[str]) -> str:

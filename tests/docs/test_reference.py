@@ -14,7 +14,16 @@ import pytest
 from launchbay import backends
 from launchbay.cli.app import app
 from launchbay.cli.main import COMMANDS
-from launchbay.config.schema import ExperimentFile, Needs, Target, UserConfig
+from launchbay.config.schema import (
+    Dataset,
+    ExperimentFile,
+    KubeFile,
+    Model,
+    RunBlock,
+    SiteFile,
+    Target,
+    UserConfig,
+)
 from launchbay.core.backend import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -82,7 +91,9 @@ def test_options_of_bay_itself_are_documented() -> None:
     assert [one.opts for one in app.params if f"`{one.opts[0]}`" not in text] == []
 
 
-@pytest.mark.parametrize("model", [ExperimentFile, Needs, Target, UserConfig])
+@pytest.mark.parametrize(
+    "model", [ExperimentFile, Model, Dataset, RunBlock, Target, UserConfig, SiteFile, KubeFile]
+)
 def test_keys_are_documented(model: type[Part]) -> None:
     """Every spelling of every key of a file has a row."""
     text = (REFERENCE / "file.md").read_text()
