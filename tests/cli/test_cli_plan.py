@@ -165,3 +165,12 @@ def test_prefix(bay: Bay, line: str, name: str) -> None:
     bay.write("bay.yaml", f"project: demo\ncommand: 'true'\n{line}\n")
 
     assert [row["name"] for row in bay.json("plan")] == [name]
+
+
+def test_what_the_target_cannot_do_is_said_before_anything_is_printed(bay: Bay) -> None:
+    """A need of a later point does not leave half a document behind."""
+    bay.write("bay.yaml", "command: 'true'\nparams: {cpu_count: [1, 100000]}\n")
+    said = bay("plan", "--json", code=2)
+
+    assert said.out == ""
+    assert "wants 100000" in said.err

@@ -49,6 +49,10 @@ def command(
     """
     prepared = prepare(ctx.meta["typed"], flags, looking=False)
     draft, decided = prepared.outline()
+    if any(branch.varied for branch in draft.request.experiment.branches):
+        # What cannot be done is said before anything is printed.
+        for _ in map(Check(draft), prepared.outline()[1]):
+            pass
     steps = map(Check(draft), decided)
     if differing:
         _print_differences(prepared, draft, steps, as_json=as_json)

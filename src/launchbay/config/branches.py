@@ -166,6 +166,7 @@ class Builder:
                 templates=templates,
                 resources=resources,
             ),
+            varied=bool(templates or resources),
         )
         self._check_command(branch, place)
         self._check_templates(branch, templates)

@@ -6,7 +6,7 @@ Values arrive as text (see `files`) and leave with the type that the core wants 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
@@ -47,14 +47,12 @@ from launchbay.config.fields import (
 )
 from launchbay.config.files import Document
 from launchbay.config.problems import Route
-from launchbay.config.resources import OPPOSITES
 from launchbay.core.job import DEFAULT_OUTPUTS
 
 MACHINE = "machine"
 LOCAL = "local"
 KUBE = "kube"
 KUBERNETES = "kubernetes"
-BOTH = "both of "
 NO_DOCUMENT = Document()
 
 
@@ -198,13 +196,6 @@ class ClusterFields(Part):
 
 class Common(Needs, Surroundings, ClusterFields):
     """What the root, a model, a dataset, a target and a site may all say."""
-
-    @model_validator(mode="after")
-    def _one_of_opposites(self) -> Self:
-        for allowed, denied in OPPOSITES:
-            if getattr(self, allowed) is not None and getattr(self, denied) is not None:
-                raise ValueError(f"{BOTH}{allowed} {denied}")
-        return self
 
     @property
     def written(self) -> dict[str, Any]:

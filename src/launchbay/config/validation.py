@@ -11,8 +11,8 @@ from launchbay.config.examples import fix_type
 from launchbay.config.files import Notes
 from launchbay.config.grids import read_entry
 from launchbay.config.problems import config_error
+from launchbay.config.resources import OPPOSITES
 from launchbay.config.schema import (
-    BOTH,
     LATER,
     LOCAL,
     MACHINE,
@@ -93,6 +93,7 @@ def find_problems(document: Document, shape: type[Written]) -> list[Problem]:
         shape.model_validate(data)
     except ValidationError as err:
         problems += [translate(document, shape, error) for error in err.errors()]
+    problems += _opposite_problems(document)
     if shape is ExperimentFile:
         problems += _grid_problems(document)
         # A key that is only misspelt is not missing too.
@@ -185,9 +186,9 @@ def _target_problems(document: Document) -> list[Problem]:
 
 
 def _entries(document: Document) -> Iterator[tuple[Route, Mapping[str, Any]]]:
-    """Root, models and datasets, as far as they are mappings."""
+    """Root, models, datasets and targets, as far as they are mappings."""
     yield (), document.data
-    for section in ("model", "dataset"):
+    for section in ("model", "dataset", "targets"):
         entries = document.data.get(section)
         for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
@@ -197,7 +198,8 @@ def _entries(document: Document) -> Iterator[tuple[Route, Mapping[str, Any]]]:
 def _grid_problems(document: Document) -> list[Problem]:
     notes = Notes(document)
     for route, entry in _entries(document):
-        read_entry(entry, route, notes)
+        if route[:1] != ("targets",):
+            read_entry(entry, route, notes)
     return notes.problems
 
 
@@ -233,7 +235,7 @@ def translate(
         case "extra_forbidden":
             return _unknown_key(document, _shape_at(shape, route), route)
         case "value_error":
-            return _refused(document, route, str(error["ctx"]["error"]))
+            return document.problem(route, str(error["ctx"]["error"]))
     expected, written = EXPECTED[error["type"]], error["input"]
     if written is None and expected == "text":
         return document.problem(route, "no value", "write one, or `''` for an empty one")
@@ -242,15 +244,16 @@ def translate(
     return document.problem(route, f"must be {expected}, not {found}", hint)
 
 
-def _refused(document: Document, route: Route, message: str) -> Problem:
-    if not message.startswith(BOTH):
-        return document.problem(route, message)
-    allowed, denied = message.removeprefix(BOTH).split()
-    written = [key for key, field in Common.spellings().items() if field == allowed]
-    entry = document.find_value(route) if route else dict(document.data)
-    spelled = next((key for key in written if isinstance(entry, dict) and key in entry), allowed)
-    text = f"`{spelled}` and `{denied}` are both set"
-    return document.problem((*route, denied), text, "keep one of them")
+def _opposite_problems(document: Document) -> Iterator[Problem]:
+    """What one entry allows and denies at once."""
+    fields = Common.spellings()
+    for route, entry in _entries(document):
+        given = [key for key, value in entry.items() if key in fields and value is not None]
+        written = {fields[key]: key for key in given}
+        for allowed, denied in OPPOSITES:
+            if allowed in written and denied in written:
+                text = f"`{written[allowed]}` and `{written[denied]}` are both set"
+                yield document.problem((*route, written[denied]), text, "keep one of them")
 
 
 def _shape_at(shape: type[Part], route: Route) -> type[Part]:

@@ -206,6 +206,8 @@ class Branch:
     """A point that has all values of one of these is not wanted."""
     recipe: Callable[[Point], Recipe] = field(default=lambda _: Recipe())
     """What a run is given besides its command."""
+    varied: bool = False
+    """Whether that depends on the point."""
 
     def __len__(self) -> int:
         return len(self.grid)
