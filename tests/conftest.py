@@ -114,10 +114,12 @@ class Bay:
             **self.extra,
         }
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """Begin a command."""
+    def start(
+        self, *words: str, through: tuple[str, ...] = (), **options: Any
+    ) -> subprocess.Popen[str]:
+        """Begin a command, perhaps through another program."""
         return subprocess.Popen(
-            [self.python, "-m", "launchbay", *words],
+            [*through, self.python, "-m", "launchbay", *words],
             **{
                 **self.account,
                 "cwd": self.project,

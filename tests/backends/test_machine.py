@@ -194,6 +194,11 @@ def test_unknown_machine_refuses_nothing_but_nodes() -> None:
             needing(gpus=2, gpu_types=("a100",)),
             {"gpus": 2, "devices": ["0", "1", "2"], "auto": True},
         ),
+        (
+            FOUR_GPUS,
+            needing(gpus=1, gpu_types_denied=("A100",)),
+            {"gpus": 1, "devices": ["3"], "auto": True},
+        ),
     ],
 )
 def test_gpus_of_a_machine(facts: Facts, wanted: Job, expected: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import STRESS, Bay, eventually
+from tests.conftest import LONGEST_S, STRESS, Bay, eventually
 
 from launchbay.core.run import State
 from launchbay.engine.again import Rerun
@@ -157,10 +157,12 @@ def test_hangup_of_the_terminal_leaves_the_sweep(bay: Bay) -> None:
     go, marks = bay.home / "go", bay.home / "marks"
     script = f"while [ ! -e {go} ]; do sleep 0.05; done; {MARK}"
     words = ("run", "-j", "2", "seed=0..3", "--", "sh", "-c", script, str(marks))
-    process = bay.start(*words, start_new_session=True)
+    # Whoever runs the tests under nohup has it ignored, and so would we.
+    listening = ("env", "--default-signal=HUP")
+    process = bay.start(*words, through=listening, start_new_session=True)
     eventually(lambda: bay.states().count("running") == 2)
     os.killpg(process.pid, signal.SIGHUP)
-    process.communicate()
+    process.communicate(timeout=LONGEST_S)
     go.touch()
     bay("wait", "sh")
 

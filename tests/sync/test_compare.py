@@ -26,3 +26,16 @@ def test_unchanged_code_has_no_changes_and_edits_are_named(tmp_path: Path) -> No
 
     assert before == []
     assert changed_paths(scan(project, store=store), tree) == ["b.py", "gone.py", "new.py"]
+
+
+def test_what_can_be_run_now_has_changed(tmp_path: Path) -> None:
+    """A program that lost or got its executable bit is another one; other bits say nothing."""
+    project, store = tmp_path / "project", tmp_path / "store"
+    project.mkdir()
+    for name in ("run.sh", "readme"):
+        (project / name).write_text(name)
+    tree = freeze(scan(project, store=store), store).tree
+    (project / "run.sh").chmod(0o755)
+    (project / "readme").chmod(0o600)
+
+    assert changed_paths(scan(project, store=store), tree) == ["run.sh"]

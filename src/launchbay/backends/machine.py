@@ -296,10 +296,12 @@ class MachineBackend(
     def _devices(self, need: Resources) -> list[str]:
         """Ids of the GPUs that would do."""
         wanted = [word.lower() for word in need.gpu_types]
+        denied = [word.lower() for word in need.gpu_types_denied]
         return [
             index
             for index, name in self._all_devices()
-            if not wanted or any(word in name.lower() for word in wanted)
+            if (not wanted or any(word in name.lower() for word in wanted))
+            and not any(word in name.lower() for word in denied)
         ]
 
     def _all_devices(self) -> Sequence[tuple[str, str]]:

@@ -17,8 +17,15 @@ def changed_paths(listing: Listing, tree: Path) -> list[str]:
     """Paths that were added, removed or changed since the tree was frozen, sorted."""
     now = {path: source for path, source, *_ in listing.entries}
     before = set(tree_paths(tree))
-    same = {path for path in before & set(now) if same_content(tree / path, Path(now[path]))}
+    same = {path for path in before & set(now) if _alike(tree / path, Path(now[path]))}
     return sorted((before | set(now)) - same)
+
+
+def _alike(old: Path, new: Path) -> bool:
+    """Whether both have the same content, and can both be run or both not."""
+    if not same_content(old, new):
+        return False
+    return old.is_symlink() or not (old.stat().st_mode ^ new.stat().st_mode) & 0o100
 
 
 def tree_paths(tree: Path) -> Iterator[str]:
