@@ -166,6 +166,14 @@ def test_what_can_never_run_is_refused(wanted: Job, message: str) -> None:
     assert caught.value.hint
 
 
+def test_a_named_gpu_that_is_not_there_is_refused() -> None:
+    """A wrong id in `devices:` is said at once; where no GPU is seen, the user knows better."""
+    with pytest.raises(Unsupported, match="names GPU `7`"):
+        backend(FOUR_GPUS, devices=("0", "7")).plan([needing(gpus=1)])
+
+    assert backend(PLAIN, devices=("0", "7")).plan([needing(gpus=2)])
+
+
 @pytest.mark.parametrize(
     "wanted", [needing(gpus=4), needing(gpus=0.5), needing(cpus=16), needing(memory_mib=64000)]
 )

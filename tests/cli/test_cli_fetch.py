@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import eventually
 
 from launchbay.engine.fetch import experiment_folder, write_whole
 
@@ -230,3 +231,21 @@ def test_half_a_file_is_none(tmp_path: Path) -> None:
 def test_experiment_folder(tmp_path: Path, name: str, folder: str) -> None:
     """Whatever an experiment is called, its folder is inside."""
     assert experiment_folder(tmp_path, name) == tmp_path / folder
+
+
+def test_outputs_of_a_run_that_still_runs(bay: Bay) -> None:
+    """What it has written so far comes too, where it will be in the end."""
+    go = bay.home / "go"
+    script = (
+        f"mkdir -p checkpoints; echo 1 >checkpoints/a; while [ ! -e {go} ]; do sleep 0.02; done"
+    )
+    bay("run", "--detach", "--", "sh", "-c", script)
+    eventually(lambda: list(bay.project.glob(".bay/runs/*/work/checkpoints/a")))
+    bay("fetch")
+    (early,) = bay.project.glob("results/*/*/out/checkpoints/a")
+    go.touch()
+    bay("wait", "sh")
+    bay("fetch")
+
+    assert early.read_text() == "1\n"
+    assert list(bay.project.glob("results/*/*/out/**/a")) == [early]

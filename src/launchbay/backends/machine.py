@@ -218,6 +218,11 @@ class MachineBackend(
             )
         if facts is None:
             return
+        if missing := self._missing_devices():
+            raise Unsupported(
+                f"`{self.target}` names GPU `{missing[0]}`, which is not there",
+                hint=f"there are: {', '.join(index for index, _ in facts.gpus)}; see its `devices:`",
+            )
         devices = self._devices(need)
         if need.gpus and need.gpus > len(devices):
             kind = f" of type {' or '.join(need.gpu_types)}" if need.gpu_types else ""
@@ -303,6 +308,11 @@ class MachineBackend(
             if (not wanted or any(word in name.lower() for word in wanted))
             and not any(word in name.lower() for word in denied)
         ]
+
+    def _missing_devices(self) -> list[str]:
+        """Ids of GPUs that the target names and that are not seen, where any are."""
+        seen = dict(self._facts.gpus) if self._facts else {}
+        return [index for index in self._options.devices or () if seen and index not in seen]
 
     def _all_devices(self) -> Sequence[tuple[str, str]]:
         seen = self._facts.gpus if self._facts else ()

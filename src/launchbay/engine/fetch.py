@@ -99,7 +99,7 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
         StoreError: when something cannot be read or written.
     """
     source, place = lab.folder(run), experiment_folder(how.place, run.experiment) / run.id
-    outputs, left_out = _list_outputs(source, how.patterns)
+    outputs, left_out = _list_outputs(source, how.patterns, _unmoved(source, run))
     wanted = {**outputs, **_list_records(source, run)}
     tree = find_code(lab, run) if how.code else None
     if tree:
@@ -149,11 +149,28 @@ def write_whole(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-def _list_outputs(source: Path, patterns: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
+def _unmoved(source: Path, run: Run) -> list[str]:
+    """Folders of outputs that a run still has in its working folder: they move when it ends."""
+    if run.state.final:
+        return []
+    try:
+        outputs = json.loads(_read(source / rundir.JOB))["outputs"]
+    except (ValueError, KeyError):
+        return []
+    folders = {name: source / rundir.WORK / name for name in outputs}
+    return [name for name, path in folders.items() if path.is_dir() and not path.is_symlink()]
+
+
+def _list_outputs(
+    source: Path, patterns: Sequence[str], unmoved: Sequence[str]
+) -> tuple[dict[str, Path], list[str]]:
     """The outputs that match, by their place in the run folder, and those that cannot be copied."""
     # `job.json`'s neighbours may hold secrets, so links may not lead just anywhere in the folder.
     bases = [source / rundir.OUT, source / rundir.WORK]
     found = dict(_walk(source / rundir.OUT, bases))
+    for name in unmoved:
+        inside = _walk(source / rundir.WORK / name, bases)
+        found |= {f"{name}/{path}": file for path, file in inside}
     chosen = {path: file for path, file in found.items() if _matches(path, patterns)}
     files = {f"{rundir.OUT}/{path}": file for path, file in chosen.items() if file}
     return files, [path for path, file in chosen.items() if file is None]
