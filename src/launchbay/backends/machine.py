@@ -221,7 +221,7 @@ class MachineBackend(
         if missing := self._missing_devices():
             raise Unsupported(
                 f"`{self.target}` names GPU `{missing[0]}`, which is not there",
-                hint=f"there are: {', '.join(index for index, _ in facts.gpus)}; see its `devices:`",
+                hint=f"correct its `devices:`; there are {', '.join(dict(facts.gpus))}",
             )
         devices = self._devices(need)
         if need.gpus and need.gpus > len(devices):
