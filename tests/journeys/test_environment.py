@@ -183,6 +183,19 @@ def test_printed_commands_mask_what_is_secret(bay: Bay) -> None:
     assert b"--token abcdef" not in stored
 
 
+def test_typed_secret_is_not_remembered_as_typed(bay: Bay) -> None:
+    """The arguments of a launch are kept, the value of a variable that is called a key is not."""
+    start(bay)
+    typed = "typed-value"
+    had = seen(bay, "--env", f"MY_TOKEN={typed}", "--env", "PLAIN=shown")
+    stored = b"".join(path.read_bytes() for path in (bay.home / "state").rglob("*.sqlite*"))
+
+    assert had["MY_TOKEN"] == typed
+    assert b"MY_TOKEN=***" in stored
+    assert b"typed-value" not in stored
+    assert b"PLAIN=shown" in stored
+
+
 def test_dirty_tree_is_refused_when_asked(bay: Bay) -> None:
     """`--require-clean` names what is not committed; a clean tree passes."""
     start(bay)

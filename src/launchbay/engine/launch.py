@@ -179,7 +179,7 @@ def record_launch(lab: Lab, folder: Path) -> None:
     project, tag = lab.project, folder.name
     _write_provenance(folder, read_git(project.folder))
     _write_environment(folder)
-    argv = [lab.settings.vault.mask(word) for word in sys.argv]
+    argv = [lab.settings.vault.mask_word(word) for word in sys.argv]
     lab.store.add_launch(tag, project=project.id, argv=argv, created_at=lab.clock())
 
 

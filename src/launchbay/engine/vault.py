@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|PRIVATE", re.IGNORECASE)
+ASSIGNMENT = re.compile(r"((?:--env=)?[A-Z_][A-Z0-9_]*)=.+", re.DOTALL)
 SHORTEST = 4
 """What is shorter is no secret, and would be found in every other word."""
 MASK = "***"
@@ -64,6 +65,17 @@ class Vault:
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
         return text
+
+    def mask_word(self, word: str) -> str:
+        """A typed word without secrets: `--env API_KEY=…` is one by its name.
+
+        >>> Vault(Path(), dotenv={}, files={}).mask_word("--env=API_KEY=abc")
+        '--env=API_KEY=***'
+        """
+        match = ASSIGNMENT.fullmatch(word)
+        if match and SECRET_NAME.search(match[1]):
+            return f"{match[1]}={MASK}"
+        return self.mask(word)
 
     @property
     def _values(self) -> set[str]:
