@@ -141,6 +141,15 @@ def test_devices_of_dotenv_are_not_passed_on(bay: Bay) -> None:
     assert "`CUDA_VISIBLE_DEVICES` of .env is left out" in bay("plan").err
 
 
+def test_variables_of_the_shell_are_not_passed_on(bay: Bay) -> None:
+    """Setting one would end the run before it begins; a line says so."""
+    start(bay, dotenv="UID=1000\nbay_run=x\nA=1\n")
+    said = bay("plan").err
+
+    assert seen(bay)["A"] == "1"
+    assert said.count("it belongs to the shell that starts a run") == 2
+
+
 def test_python_path_of_dotenv_is_added_to(bay: Bay) -> None:
     """The frozen code stays importable, once, and so is what `.env` names."""
     start(bay, dotenv="PYTHONPATH=lib\n")
@@ -160,6 +169,16 @@ def test_missing_variable_is_an_error_before_anything_is_sent(bay: Bay, key: str
     assert "export WANDB_API_KEY=" in said.err
     assert not (bay.project / ".bay" / "runs").exists()
     assert bay.json("ls") == []
+
+
+def test_typed_command_gets_the_secrets_that_are_there(bay: Bay) -> None:
+    """What the file declares reaches it too, and what is missing stops nobody."""
+    start(bay, file="secrets: [THERE_KEY, GONE_KEY, LOST_KEY: keys/lost]\n")
+    bay.extra = {"THERE_KEY": "here"}
+    bay("run", "-q", "python", "show.py")
+    names = json.loads((folder(bay) / "job.json").read_text())["secrets"]
+
+    assert names == ["THERE_KEY"]
 
 
 def test_required_variable_may_come_from_anywhere(bay: Bay) -> None:

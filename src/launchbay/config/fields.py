@@ -41,13 +41,18 @@ def _check_entry(name: str) -> str:
     return name
 
 
+def is_taken(name: str) -> bool:
+    """Whether a variable belongs to the shell that starts a run."""
+    return name in TAKEN or name.startswith("bay_")
+
+
 def _check_variable(name: str) -> str:
     if not VARIABLE.fullmatch(name):
         meant = re.sub(r"[^A-Za-z0-9_]+", "_", name)
         fix = "use letters, digits and `_`, and no digit first"
         fix = f"write `{meant}`" if VARIABLE.fullmatch(meant.strip("_")) else fix
         raise ValueError(f"`{name}` is no name of a variable; {fix}")
-    if name in TAKEN or name.startswith("bay_"):
+    if is_taken(name):
         raise ValueError(f"`{name}` belongs to the shell that starts a run; choose another name")
     return name
 

@@ -189,6 +189,7 @@ class Settings:
         from launchbay.config.schema import KUBE  # noqa: PLC0415
         from launchbay.engine.surroundings import (  # noqa: PLC0415
             check_variables,
+            find_differences,
             private_of,
             with_python_path,
         )
@@ -204,18 +205,20 @@ class Settings:
             target,
             flags=wish.resources,
             env=wish.env,
-            private=private_of(self),
+            private=private_of(self, typed=typed),
             root=not typed,
         )
         around = with_python_path(around, self.dotenv)
+        warnings = tuple(find_differences(self, around))
         if self.file is None or typed:
-            return self._typed(wish, around)
+            return replace(self._typed(wish, around), warnings=warnings)
         experiment = build.build_experiment(
             self.file, around, project_name=self.project_name, overrides=wish.params
         )
+        check_variables(self, experiment, target[1])
         if target[0] == KUBE and self.config.kube and self.file.prefix is None:
             experiment = replace(experiment, prefix=self.config.kube.prefix or "")
-        return check_variables(self, experiment, around, target)
+        return replace(experiment, warnings=(*experiment.warnings, *warnings))
 
     def _typed(self, wish: Wish, around: Around) -> Experiment:
         from launchbay.config import build  # noqa: PLC0415

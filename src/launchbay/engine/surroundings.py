@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from launchbay.config.configuration import is_local
 from launchbay.config.dotenv import NEVER_SENT
+from launchbay.config.fields import is_taken
 from launchbay.config.files import Notes
 from launchbay.config.layers import Layer, Private
 from launchbay.core.errors import BadRequest
@@ -23,11 +24,20 @@ if TYPE_CHECKING:
 PYTHON_PATH = "PYTHONPATH"
 
 
-def private_of(settings: Settings) -> Private:
-    """What travels apart from all that is shown."""
-    shown = NEVER_SENT | {PYTHON_PATH}
-    dotenv = {name: value for name, value in settings.dotenv.items() if name not in shown}
-    return Private(dotenv=dotenv, secrets=tuple(settings.file.secrets) if settings.file else ())
+def private_of(settings: Settings, *, typed: bool) -> Private:
+    """What travels apart from all that is shown.
+
+    A typed command is given the secrets that the file declares where they are there; it is not
+    refused for the lack of one.
+    """
+    dotenv = {
+        name: value
+        for name, value in settings.dotenv.items()
+        if name not in NEVER_SENT | {PYTHON_PATH} and not is_taken(name)
+    }
+    declared = settings.file.secrets if settings.file else {}
+    there = [name for name in declared if not typed or settings.vault.has(name)]
+    return Private(dotenv=dotenv, secrets=tuple(there))
 
 
 def with_python_path(around: Around, dotenv: Mapping[str, str]) -> Around:
@@ -40,17 +50,11 @@ def with_python_path(around: Around, dotenv: Mapping[str, str]) -> Around:
     return replace(around, below=[*weaker, layer, *stronger])
 
 
-def check_variables(
-    settings: Settings, experiment: Experiment, around: Around, target: tuple[str, Target]
-) -> Experiment:
-    """The experiment with warnings about its variables.
-
-    Raises:
-        ConfigError: when one that the file demands is not there.
-    """
+def check_variables(settings: Settings, experiment: Experiment, target: Target) -> None:
+    """Raise a `ConfigError` when a variable that the file demands is not there."""
     file = settings.file
     if file is None:
-        return experiment
+        return
     notes = Notes(file.document)
     for name in file.secrets:
         try:
@@ -59,11 +63,24 @@ def check_variables(
         except BadRequest as err:
             notes.add(("secrets", name), str(err).partition(": ")[2], err.hint)
     for at, name in enumerate(file.require):
-        if not _has(settings, experiment, name, here=is_local(target[1])):
+        if not _has(settings, experiment, name, here=is_local(target)):
             notes.add(("require", at), f"`{name}` is not set", _remedy(name))
     notes.settle()
-    warnings = (*experiment.warnings, *_differences(settings, [*around.below, *_entries(file)]))
-    return replace(experiment, warnings=warnings)
+
+
+def find_differences(settings: Settings, around: Around) -> Iterator[str]:
+    """Where `.env` and another place say different things, and who wins; never the values."""
+    dotenv = settings.dotenv
+    for name in sorted(dotenv.keys() & NEVER_SENT):
+        yield f"`{name}` of .env is left out: runs get the devices that they are given"
+    for name in sorted(filter(is_taken, dotenv)):
+        yield f"`{name}` of .env is left out: it belongs to the shell that starts a run"
+    entries = _entries(settings.file) if settings.file else ()
+    for layer in (*around.below, *entries):
+        for name, value in layer.values.get("env", {}).items():
+            if dotenv.get(name, value) != value:
+                winner, loser = (layer.level, ".env") if layer.own else (".env", layer.level)
+                yield f"`{name}` of {winner} is used; {loser} says something else"
 
 
 def _remedy(name: str) -> str:
@@ -83,15 +100,3 @@ def _entries(file: ExperimentFile) -> Iterator[Layer]:
         for name, entry in (section or {}).items():
             if entry:
                 yield Layer(level=name, values=entry.written)
-
-
-def _differences(settings: Settings, layers: list[Layer]) -> Iterator[str]:
-    """Where `.env` and another place say different things, and who wins; never the values."""
-    dotenv = settings.dotenv
-    for name in sorted(dotenv.keys() & NEVER_SENT):
-        yield f"`{name}` of .env is left out: runs get the devices that they are given"
-    for layer in layers:
-        for name, value in layer.values.get("env", {}).items():
-            if dotenv.get(name, value) != value:
-                winner, loser = (layer.level, ".env") if layer.own else (".env", layer.level)
-                yield f"`{name}` of {winner} is used; {loser} says something else"

@@ -60,6 +60,13 @@ class Vault:
                 ) from err
         return self._dotenv.get(name, os.environ.get(name))
 
+    def has(self, name: str) -> bool:
+        """Whether the value of a secret can be had now."""
+        try:
+            return self.find(name) is not None
+        except BadRequest:
+            return False
+
     def mask(self, text: str) -> str:
         """The text without the values of what is declared secret, or is called so."""
         for value in sorted(self._values, key=len, reverse=True):
@@ -80,5 +87,5 @@ class Vault:
     @property
     def _values(self) -> set[str]:
         named = {name for name in self._dotenv if SECRET_NAME.search(name)}
-        found = {self.find(name) for name in {*named, *self._files}}
+        found = {self.find(name) for name in {*named, *self._files} if self.has(name)}
         return {value for value in found if value and len(value) >= SHORTEST}

@@ -131,7 +131,7 @@ build_uv() {
 
 build_requirements() {
     if find_uv; then
-        attempt 'uv venv' "$uv" --directory "$code" venv "$place"
+        attempt 'uv venv' "$uv" --quiet --directory "$code" venv "$place"
         attempt 'uv pip install' "$uv" --directory "$code" pip install --python "$place/bin/python" -r "$source"
         return
     fi
