@@ -162,6 +162,16 @@ def test_early_batch_file_with_its_filter(tmp_path: Path) -> None:
     assert {step.params["hp2"] for step in steps} == {"3"}
 
 
+def test_running_on_kube_says_what_is_missing(bay: Bay) -> None:
+    """The target is known, the backend is not there yet: one line, nothing sent."""
+    shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
+    said = bay("run", "--target", "kube", code=2)
+
+    assert "targets of kind `kubernetes` are not supported yet" in said.err
+    assert "--target local" in said.err
+    assert bay.json("ls") == []
+
+
 @pytest.mark.parametrize("name", ["quickstart/config/kube.yaml", "kube/early.yaml"])
 def test_kube_files_are_the_target_kube(tmp_path: Path, name: str) -> None:
     """Each is accepted as it stands, placeholders and all."""

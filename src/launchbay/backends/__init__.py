@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Backend, Opening
 
 GROUP = "launchbay.backends"
+LATER = frozenset({"slurm", "kubernetes"})
+"""Kinds that files may name already."""
 
 
 def kinds() -> list[str]:
@@ -34,6 +36,11 @@ def load(kind: str) -> Callable[[Opening], Backend]:
 
         return open_machine
     points = _entry_points().select(name=kind)
+    if not points and kind in LATER:
+        raise ConfigError(
+            f"targets of kind `{kind}` are not supported yet in this version",
+            hint="choose another one with `--target local`",
+        )
     if not points:
         raise ConfigError(f"kind `{kind}` is not installed", hint=suggest(kind, kinds()))
     try:
