@@ -18,8 +18,8 @@ from launchbay.backends.machine import (
     MachineOptions,
     open_machine,
     parse_devices,
-    parse_status,
 )
+from launchbay.backends.machine_status import parse_status
 from launchbay.core.backend import Facts, Opening
 from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
 from launchbay.core.host import Completed

@@ -18,6 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launchbay.backends.machine_capacity import Capacity
+from launchbay.backends.machine_status import parse_status
 from launchbay.core import rundir
 from launchbay.core.backend import (
     Backend,
@@ -35,15 +37,15 @@ from launchbay.core.backend import (
     Staging,
     Survey,
 )
-from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
-from launchbay.core.job import Job, Resources, to_record
+from launchbay.core.errors import Rejected, StoreError, Unreachable
+from launchbay.core.job import Job, to_record
 from launchbay.core.naming import digest
 from launchbay.core.python import Python, activation, build_argv, build_failure
-from launchbay.core.run import Cause, Handle, State, Status
+from launchbay.core.run import Handle, Status
 from launchbay.hosts.local import LocalHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from launchbay.core.host import Host
 
@@ -66,12 +68,6 @@ NODE_PROGRAMS = (
 )
 CHUNK = 500
 """Runs per plan: each chunk's handles are stored before the next is sent."""
-
-STATES = {
-    "waiting": State.QUEUED,
-    "running": State.RUNNING,
-    "lost": State.LOST,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +98,14 @@ class MachineBackend(
         self.target = target
         self._options = options
         self._host = host
-        self._facts = facts
+        self._capacity = Capacity(
+            target=target, facts=facts, parallel=options.parallel, devices=options.devices
+        )
         self._secret = secret
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         for job in jobs:
-            self._check(job)
+            self._capacity.check(job)
         chunks = (jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK))
         return [self._plan_chunk(tuple(chunk)) for chunk in chunks]
 
@@ -208,41 +206,6 @@ class MachineBackend(
             )
         return findings
 
-    def _check(self, job: Job) -> None:
-        """Refuse what this machine can never do."""
-        need, facts = job.resources, self._facts
-        if need.nodes != 1:
-            raise Unsupported(
-                f"`{self.target}` is one machine; `{job.run_id}` wants {need.nodes} nodes",
-                hint="leave `nodes` out, or choose a target with several",
-            )
-        if facts is None:
-            return
-        if missing := self._missing_devices():
-            raise Unsupported(
-                f"`{self.target}` names GPU `{missing[0]}`, which is not there",
-                hint=f"correct its `devices:`; there are {', '.join(dict(facts.gpus))}",
-            )
-        devices = self._devices(need)
-        if need.gpus and need.gpus > len(devices):
-            kind = f" of type {' or '.join(need.gpu_types)}" if need.gpu_types else ""
-            there = f"{len(devices)} GPUs{kind}"
-            raise Unsupported(
-                f"`{self.target}` has {there}; `{job.run_id}` wants {need.gpus:g}",
-                hint=f"ask for at most {len(devices)} with `--gpus`",
-            )
-        for word, wanted, have in (
-            ("cpus", need.cpus, facts.cpus),
-            ("memory", need.memory_mib, facts.memory_mib),
-        ):
-            if wanted and have and wanted > have:
-                unit = " MiB" if word == "memory" else ""
-                raise Unsupported(
-                    f"`{self.target}` has {have}{unit} of `{word}`; `{job.run_id}` wants "
-                    f"{wanted:g}{unit}",
-                    hint=f"ask for less with `--{word}`",
-                )
-
     def _plan_chunk(self, jobs: tuple[Job, ...]) -> Plan:
         plan_id = digest([[job.run_id, job.attempt] for job in jobs])[:10]
         header = {
@@ -259,67 +222,9 @@ class MachineBackend(
         return {
             **to_record(job),
             "native_id": _native(plan_id, job.run_id, job.attempt),
-            "needs": self._render_needs(job.resources),
-            "caps": self._render_caps(job),
+            "needs": self._capacity.render_needs(job.resources),
+            "caps": self._capacity.render_caps(job),
         }
-
-    def _render_needs(self, need: Resources) -> dict[str, Any]:
-        devices = self._devices(need)
-        # On a machine with GPUs a run gets one unless it says otherwise.
-        gpus = need.gpus if need.gpus is not None else float(bool(devices))
-        needs: dict[str, Any] = {
-            "cpus": need.cpus,
-            "memory_mib": need.memory_mib,
-            "time_s": need.time_limit.total_seconds() if need.time_limit else None,
-        }
-        if gpus:
-            needs |= {"gpus": gpus, "devices": devices, "auto": self._options.devices is None}
-        elif self._all_devices():
-            needs["hide_gpus"] = True
-        return needs
-
-    def _render_caps(self, job: Job) -> dict[str, list[int | str]]:
-        """How many may run at once, by what they have in common."""
-        caps: dict[str, list[int | str]] = {}
-        if job.parallel is not None:
-            sweep = f"sweep {job.labels.get('project', '')} {job.experiment}"
-            caps[sweep] = [job.parallel, f"`parallel` of `{job.experiment}`"]
-        if self._options.parallel is not None:
-            caps[f"target {self.target}"] = [
-                self._options.parallel,
-                f"`parallel` of target `{self.target}`",
-            ]
-        # A GPU is a limit of its own.
-        if not caps and not self._render_needs(job.resources).get("gpus"):
-            cpus = (self._facts.cpus if self._facts else None) or 1
-            caps["host"] = [
-                max(1, cpus // 4),
-                "this machine (a quarter of its cores; `--parallel`)",
-            ]
-        return caps
-
-    def _devices(self, need: Resources) -> list[str]:
-        """Ids of the GPUs that would do."""
-        wanted = [word.lower() for word in need.gpu_types]
-        denied = [word.lower() for word in need.gpu_types_denied]
-        return [
-            index
-            for index, name in self._all_devices()
-            if (not wanted or any(word in name.lower() for word in wanted))
-            and not any(word in name.lower() for word in denied)
-        ]
-
-    def _missing_devices(self) -> list[str]:
-        """Ids of GPUs that the target names and that are not seen, where any are."""
-        seen = dict(self._facts.gpus) if self._facts else {}
-        return [index for index in self._options.devices or () if seen and index not in seen]
-
-    def _all_devices(self) -> Sequence[tuple[str, str]]:
-        seen = self._facts.gpus if self._facts else ()
-        if self._options.devices is None:
-            return seen
-        names = dict(seen)
-        return [(index, names.get(index, "")) for index in self._options.devices]
 
     def _sealed(self, plan: Plan) -> str:
         """The plan with what may not stand in it: environment and secrets."""
@@ -382,68 +287,6 @@ def parse_devices(value: str | Sequence[str]) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return tuple(map(str, range(int(value))))
     return tuple(map(str, value))
-
-
-def parse_status(line: Mapping[str, Any]) -> Status:
-    """What pack.py's `look` says of one run."""
-    state = _ended_state(line) if line["state"] == "ended" else STATES[line["state"]]
-    return Status(
-        state=state,
-        cause=_cause(line) if state is State.FAILED else None,
-        exit_code=line.get("code"),
-        reason=_reason(line, state),
-        nodes=(line["host"],) if line.get("host") else (),
-        started_at=line.get("started"),
-        ended_at=line.get("ended"),
-        metrics=line.get("metrics") or {},
-    )
-
-
-def _ended_state(line: Mapping[str, Any]) -> State:
-    if line["code"] == 0 and not line["signal"]:
-        return State.SUCCEEDED
-    if line["stop"] == "cancel":
-        return State.CANCELLED
-    return State.SUCCEEDED if line["code"] == 0 and line["stop"] != "timeout" else State.FAILED
-
-
-def _cause(line: Mapping[str, Any]) -> Cause:
-    if line["stop"] == "timeout":
-        return Cause.TIMEOUT
-    return Cause.SETUP if line["phase"] == "setup" else Cause.EXIT
-
-
-def _reason(line: Mapping[str, Any], state: State) -> str:
-    match state:
-        case State.QUEUED:
-            ahead = (
-                f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
-            )
-            return f"{ahead}; {line['why']}" if line["why"] else ahead
-        case State.LOST if line["why"] == "unknown":
-            return "the machine does not know it"
-        case State.LOST:
-            return str(line["why"])
-        case State.FAILED:
-            return _failure(line)
-        case State.CANCELLED:
-            return "cancelled before it started" if line["code"] is None else "cancelled"
-    return ""
-
-
-def _failure(line: Mapping[str, Any]) -> str:
-    code = line["code"]
-    if line["stop"] == "timeout":
-        return "its time limit was over"
-    if line["phase"] == "setup":
-        return f"its set-up failed with code {code}"
-    if line.get("why"):
-        return str(line["why"])
-    if code == 128 + 9:
-        return "killed by signal 9; often the kernel's, for want of memory"
-    if code == 127:  # noqa: PLR2004
-        return "exit code 127: the command was not found"
-    return f"exit code {code}"
 
 
 def _tell_progress(tell: Callable[[str], None], line: str) -> None:

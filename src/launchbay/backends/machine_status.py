@@ -1,0 +1,78 @@
+"""What the queue of a machine says of a run, in the lab's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from launchbay.core.run import Cause, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATES = {
+    "waiting": State.QUEUED,
+    "running": State.RUNNING,
+    "lost": State.LOST,
+}
+
+
+def parse_status(line: Mapping[str, Any]) -> Status:
+    """What pack.py's `look` says of one run."""
+    state = _ended_state(line) if line["state"] == "ended" else STATES[line["state"]]
+    return Status(
+        state=state,
+        cause=_cause(line) if state is State.FAILED else None,
+        exit_code=line.get("code"),
+        reason=_reason(line, state),
+        nodes=(line["host"],) if line.get("host") else (),
+        started_at=line.get("started"),
+        ended_at=line.get("ended"),
+        metrics=line.get("metrics") or {},
+    )
+
+
+def _ended_state(line: Mapping[str, Any]) -> State:
+    if line["code"] == 0 and not line["signal"]:
+        return State.SUCCEEDED
+    if line["stop"] == "cancel":
+        return State.CANCELLED
+    return State.SUCCEEDED if line["code"] == 0 and line["stop"] != "timeout" else State.FAILED
+
+
+def _cause(line: Mapping[str, Any]) -> Cause:
+    if line["stop"] == "timeout":
+        return Cause.TIMEOUT
+    return Cause.SETUP if line["phase"] == "setup" else Cause.EXIT
+
+
+def _reason(line: Mapping[str, Any], state: State) -> str:
+    match state:
+        case State.QUEUED:
+            ahead = (
+                f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
+            )
+            return f"{ahead}; {line['why']}" if line["why"] else ahead
+        case State.LOST if line["why"] == "unknown":
+            return "the machine does not know it"
+        case State.LOST:
+            return str(line["why"])
+        case State.FAILED:
+            return _failure(line)
+        case State.CANCELLED:
+            return "cancelled before it started" if line["code"] is None else "cancelled"
+    return ""
+
+
+def _failure(line: Mapping[str, Any]) -> str:
+    code = line["code"]
+    if line["stop"] == "timeout":
+        return "its time limit was over"
+    if line["phase"] == "setup":
+        return f"its set-up failed with code {code}"
+    if line.get("why"):
+        return str(line["why"])
+    if code == 128 + 9:
+        return "killed by signal 9; often the kernel's, for want of memory"
+    if code == 127:  # noqa: PLR2004
+        return "exit code 127: the command was not found"
+    return f"exit code {code}"
