@@ -222,3 +222,13 @@ def test_more_than_a_hundred_runs_ask(bay: Bay) -> None:
         "error: start 101 runs? — nobody is here to answer",
         "hint: add `--yes`",
     ]
+
+
+def test_full_disk_behind_the_output(bay: Bay) -> None:
+    """What cannot be printed is one line with a remedy, not a bug."""
+    with Path("/dev/full").open("w") as full:
+        said = bay("plan", "--json", "true", code=1, stdout=full)
+
+    assert said.err == (
+        "error: no space left for what it prints\n\nhint: free some space, then type it again\n"
+    )

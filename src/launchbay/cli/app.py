@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from launchbay import __version__
-from launchbay.cli.main import COMMANDS, render_help
+from launchbay.cli.main import COMMANDS, drop_output, render_help
 from launchbay.cli.screen import complain
 from launchbay.core.errors import BayError
 from launchbay.core.nearest import suggest
@@ -81,10 +82,14 @@ def overview() -> None:
     click.echo(lines or render_help(everything=False), nl=bool(lines))
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
 def run_app(words: Sequence[str]) -> int:
     """Run one command; every error becomes a line, a hint and an exit code."""
     try:
         code = app.main(args=list(words), prog_name="bay", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Exit as err:
         return err.exit_code
     except click.Abort:
@@ -101,9 +106,13 @@ def run_app(words: Sequence[str]) -> int:
     except Exception as err:
         if os.environ.get("BAY_DEBUG"):
             raise
+        if isinstance(err, OSError) and err.errno in FULL:
+            where = f" for `{err.filename}`" if err.filename else " for what it prints"
+            complain(f"no space left{where}", "free some space, then type it again")
+            drop_output()
+            return 1
         complain(f"{type(err).__name__}: {err}", "this is a bug; BAY_DEBUG=1 shows where")
         return 1
-    sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 

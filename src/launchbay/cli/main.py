@@ -47,9 +47,14 @@ def main() -> None:
             sys.exit(run_app(words))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read us has seen enough; the interpreter must not complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read us has seen enough.
+        drop_output()
         sys.exit(1)
+
+
+def drop_output() -> None:
+    """Let go of what could not be printed: the interpreter must not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def render_help(*, everything: bool) -> str:
