@@ -174,3 +174,12 @@ def test_what_the_target_cannot_do_is_said_before_anything_is_printed(bay: Bay) 
 
     assert said.out == ""
     assert "wants 100000" in said.err
+
+
+def test_a_script_of_several_lines_is_one_row(bay: Bay) -> None:
+    """The table stays a table; JSON has the script as it is."""
+    bay.write("bay.yaml", "command: |\n  echo <a>\n\n  echo two\nparams: {a: [1, 2]}\n")
+    lines = bay("plan").out.splitlines()
+
+    assert lines[-2:] == ["1  echo 1 ⏎ echo two", "2  echo 2 ⏎ echo two"]
+    assert bay.json("plan")[0]["command"] == "echo 1\n\necho two"

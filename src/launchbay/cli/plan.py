@@ -170,7 +170,7 @@ def _print_steps(draft: Draft, seen: _Seen, tally: Tally) -> None:
             step.action,
             step.why,
             *(step.params.get(key, "") for key in keys),
-            draft.vault.mask(render(step.command)),
+            _one_line(draft.vault.mask(render(step.command))),
         )
         for step in seen.first
     ]
@@ -178,6 +178,11 @@ def _print_steps(draft: Draft, seen: _Seen, tally: Tally) -> None:
     click.echo(render_table(columns, rows, width=screen_width(), keep=frozenset({"command"})))
     if tally.runs > SHOWN:
         click.echo(f"… and {tally.runs - SHOWN} more; `--json` lists all")
+
+
+def _one_line(text: str) -> str:
+    """A script in a table."""
+    return " ⏎ ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _print_differences(
