@@ -63,7 +63,9 @@ MORE = """
 # time: 2h                         # a run that takes longer is ended
 # parallel: 4                      # at most so many runs at once
 # env: {OMP_NUM_THREADS: 1}
-# setup: module load cuda           # shell lines before the command
+# python: requirements.txt         # or uv, conda:NAME; built once. Unset: your shell's
+# setup: module load cuda          # shell lines before the command
+# secrets: [WANDB_API_KEY]         # from your shell; a `.env` beside this file is read anyway
 # metrics: {acc: 'acc=([0-9.]+)'}  # from the log, unless it writes $BAY_OUT/metrics.jsonl
 # target: local                    # where to run; `bay target list` names the places
 """
