@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launchbay.core.errors import Unreachable
 from launchbay.core.host import Completed, Host
@@ -28,7 +28,6 @@ NOT_INHERITED = frozenset(
         "ROCR_VISIBLE_DEVICES",
     }
 )
-TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 class LocalHost(Host):
@@ -65,38 +64,47 @@ class LocalHost(Host):
 
 def _run_quietly(argv: Sequence[str], stdin: str) -> Completed:
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, check=False, **TEXT)
+        done = subprocess.run(argv, input=_encoded(stdin), capture_output=True, check=False)
     except OSError as err:
         raise _does_not_start(argv, err) from err
-    return Completed(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    return Completed(
+        code=done.returncode, stdout=_decoded(done.stdout), stderr=_decoded(done.stderr)
+    )
 
 
 def _run_aloud(argv: Sequence[str], stdin: str, tell: Callable[[str], None]) -> Completed:
     # Files, or three pipes would have to be served at once.
-    with TemporaryFile("w+", **TEXT) as given, TemporaryFile("w+", **TEXT) as errors:
-        given.write(stdin)
+    with TemporaryFile() as given, TemporaryFile() as errors:
+        given.write(_encoded(stdin))
         given.seek(0)
         try:
-            process = subprocess.Popen(
-                argv, stdin=given, stdout=subprocess.PIPE, stderr=errors, **TEXT
-            )
+            process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=errors)
         except OSError as err:
             raise _does_not_start(argv, err) from err
         stdout = "".join(_lines_told(process, tell))
         errors.seek(0)
-        return Completed(code=process.returncode, stdout=stdout, stderr=errors.read())
+        return Completed(code=process.returncode, stdout=stdout, stderr=_decoded(errors.read()))
 
 
-def _lines_told(process: subprocess.Popen[str], tell: Callable[[str], None]) -> Iterator[str]:
+def _lines_told(process: subprocess.Popen[bytes], tell: Callable[[str], None]) -> Iterator[str]:
     """Each line once it was told; afterwards the process has ended."""
     with process:
         try:
-            for line in process.stdout or ():
+            for line in map(_decoded, process.stdout or ()):
                 tell(line.rstrip("\n"))
                 yield line
         except BaseException:
             process.terminate()
             raise
+
+
+# Not text mode, which makes one kind of line end out of three.
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _does_not_start(argv: Sequence[str], err: OSError) -> Unreachable:

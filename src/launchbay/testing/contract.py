@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from launchbay.core.backend import Backend, Discovery, Environments, Staging
+from launchbay.core.errors import Unreachable
 from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Script
 from launchbay.core.naming import run_id
@@ -250,6 +251,20 @@ class HostContract:
         done = host.run(["sh", "-c", "echo no >&2; exit 3"])
 
         assert (done.ok, done.code, done.stderr) == (False, 3, "no\n")
+
+    def test_line_ends_stay_as_they_are(self, host: Host) -> None:
+        """What goes in and comes out is no text file: progress bars and Windows keep their CR."""
+        text = "a\rb\r\nc"
+        told: list[str] = []
+        done = [host.run(["cat"], stdin=text), host.run(["cat"], stdin=text, tell=told.append)]
+
+        assert [one.stdout for one in done] == [text, text]
+        assert "\n".join(told) == text
+
+    def test_missing_program_does_not_start(self, host: Host) -> None:
+        """A program that is not there is an error of the machine, not an exit code."""
+        with pytest.raises(Unreachable, match="`bay-no-such-program` does not start"):
+            host.run(["bay-no-such-program"])
 
     def test_lines_are_told_as_they_come(self, host: Host, folder: Path) -> None:
         """The command goes on only once its first line was told."""

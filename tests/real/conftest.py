@@ -1,0 +1,194 @@
+"""The real services: each starts on loopback, in a folder of its own, and is ended by its id."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.conftest import eventually, require_program
+
+from launchbay.hosts.ssh import SSHHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass
+class Sshd:
+    """A real sshd with an ordinary account, and the ssh config that reaches it as `box`."""
+
+    folder: Path
+    account: str
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "ssh_config"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "sshd.log").read_text()
+
+    @property
+    def logins(self) -> int:
+        """How many connections were accepted so far."""
+        return self.log.count("Accepted publickey")
+
+    def make(self) -> None:
+        """Keys, configs and the account."""
+        self.folder.chmod(0o755)
+        for name in ("host_key", "user_key", "other_key"):
+            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
+        public = (self.folder / "host_key.pub").read_text().split()[:2]
+        self.write("known_hosts", f"[127.0.0.1]:{self.port} {' '.join(public)}\n")
+        self.write("no_hosts", "")
+        shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
+        (self.folder / "authorized_keys").chmod(0o644)
+        self.write("sshd_config", SSHD_CONFIG.format(port=self.port, folder=self.folder))
+        self.write("ssh_config", SSH_CONFIG.format(**vars(self)))
+        # `*` is no password; the default `!` would be a locked account, which sshd refuses.
+        account = ["-m", "-d", str(self.home), "-s", "/bin/bash", "-p", "*", self.account]
+        _change_accounts("useradd", "-K", "HOME_MODE=0755", *account)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def start(self) -> None:
+        Path("/run/sshd").mkdir(exist_ok=True)
+        sshd = require_program("sshd")
+        self.process = subprocess.Popen(
+            [sshd, "-D", "-f", str(self.folder / "sshd_config"), "-E", self.folder / "sshd.log"]
+        )
+        eventually(self.answers)
+
+    def answers(self) -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        """End the listening sshd; connections that are open stay."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def shell(self, path: str) -> None:
+        _change_accounts("usermod", "-s", path, self.account)
+
+    def sessions(self) -> list[int]:
+        """The processes that serve a logged-in connection of the account."""
+        pattern = f"^sshd(-session)?: {self.account}@"
+        found = subprocess.run(
+            ["pgrep", "-f", pattern], capture_output=True, text=True, check=False
+        )
+        return [int(word) for word in found.stdout.split()]
+
+
+SSHD_CONFIG = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+LogLevel VERBOSE
+MaxStartups 100
+"""
+SSH_CONFIG = """\
+Host box stranger denied own far
+    HostName 127.0.0.1
+    Port {port}
+    User {account}
+    IdentitiesOnly yes
+Host stranger
+    UserKnownHostsFile {folder}/no_hosts
+Host denied
+    IdentityFile {folder}/other_key
+Host far
+    ProxyJump box
+Host own
+    ControlPath {folder}/own-%C
+Host *
+    UserKnownHostsFile {folder}/known_hosts
+    GlobalKnownHostsFile /dev/null
+    IdentityFile {folder}/user_key
+"""
+
+
+def _do(*argv: str) -> None:
+    subprocess.run(argv, check=True, capture_output=True)
+
+
+def _change_accounts(*argv: str) -> None:
+    """Run a program that refuses when another worker's holds the list of accounts."""
+    with Path("/run/bay-accounts.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(argv, check=argv[0] != "userdel", capture_output=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def real_sshd() -> Iterator[Sshd]:
+    """One sshd and one account for each worker of the test run."""
+    if os.getuid():
+        pytest.skip("a second account needs root")
+    for program in ("sshd", "ssh", "ssh-keygen", "useradd", "pgrep"):
+        require_program(program)
+    folder = Path(tempfile.mkdtemp(prefix="bay-sshd-", dir="/tmp"))
+    made = Sshd(folder=folder, account=f"bay-{os.getpid()}", port=_free_port())
+    made.make()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        _change_accounts("userdel", "-f", made.account)
+        # What served a session may still be putting its things away.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def control(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short folder, with a space in its name, for sockets and locks."""
+    folder = Path(tempfile.mkdtemp(prefix="bay c-", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    yield folder
+    # A control master that ends removes its socket itself.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def sshd(real_sshd: Sshd) -> Iterator[Sshd]:
+    """The real sshd; started again where a test stopped it."""
+    yield real_sshd
+    if real_sshd.process is None:
+        real_sshd.start()
+
+
+@pytest.fixture
+def box(sshd: Sshd, control: Path) -> Iterator[SSHHost]:
+    """The account as a host, on a connection of its own."""
+    host = SSHHost("box", target="there", config=sshd.config)
+    yield host
+    host.close()
