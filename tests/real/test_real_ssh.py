@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import TYPE_CHECKING
@@ -295,7 +296,7 @@ def test_broken_connection_is_told(box: SSHHost, sshd: Sshd) -> None:
     with pytest.raises(Unreachable, match="`box` broke off in the middle of a command") as caught:
         box.run(["sh", "-c", "echo now; exec sleep 30"], tell=cut)
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25  # it did not hang
     assert "\n" not in str(caught.value)
     assert box.run(["echo", "again"]).stdout == "again\n"
     assert sshd.logins == before + 1
@@ -383,7 +384,7 @@ def refusal(host: SSHHost) -> TargetError:
     began = time.monotonic()
     with pytest.raises(TargetError) as caught:
         host.run(["true"])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25  # it did not hang
     assert "\n" not in str(caught.value)
     return caught.value
 
@@ -476,6 +477,17 @@ def test_forwarded_ports_and_commands_stay_out(sshd: Sshd, control: Path) -> Non
         host.close()
 
 
+def callers(server: socket.socket) -> int:
+    """How many have called."""
+    server.settimeout(0)
+    number = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            number += 1
+    return number
+
+
 def test_silent_host_is_unreachable_for_all_at_once(sshd: Sshd, control: Path) -> None:
     """A host that never speaks costs a crowd one timeout, not one each."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -483,10 +495,10 @@ def test_silent_host_is_unreachable_for_all_at_once(sshd: Sshd, control: Path) -
         port = silent.getsockname()[1]
         path.write_text(f"Host box\n Port {port}\n" + sshd.config.read_text())
         host = SSHHost("box", config=path)
-        began = time.monotonic()
         with ThreadPoolExecutor(6) as pool:
             errors = [pool.submit(host.run, ["true"]).exception for _ in range(6)]
-            said = {str(error(timeout=30)) for error in errors}
+            said = {str(error(timeout=90)) for error in errors}
+        tried = callers(silent)
 
-    assert time.monotonic() - began < 19
+    assert tried == 1
     assert said == {"`box` does not answer: Connection timed out during banner exchange"}
