@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from launchbay.config.files import Document, read_document
 from launchbay.config.layers import Layer
 from launchbay.config.merging import overlay, read_merged
+from launchbay.config.paths import OVERLAY
 from launchbay.config.problems import config_error
 from launchbay.config.schema import (
     KUBE,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from launchbay.config.problems import Problem
 
-OVERLAY = "bay.local.yaml"
 KUBE_FILE = "config/kube.yaml"
 SITE_VARIABLE = "BAY_SITE_CONFIG"
 

@@ -50,3 +50,13 @@ class Host(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """The variables that a person's shell there would hand to a program."""
+
+
+def encoded(text: str) -> bytes:
+    """The bytes that a text stands for, undecodable ones as they were."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decoded(data: bytes) -> str:
+    """The text that bytes stand for; what is no UTF-8 comes back as it was."""
+    return data.decode("utf-8", "surrogateescape")

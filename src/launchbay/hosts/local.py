@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import Unreachable
-from launchbay.core.host import Completed, Host
+from launchbay.core.host import Completed, Host, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,19 +63,18 @@ class LocalHost(Host):
 
 
 def _run_quietly(argv: Sequence[str], stdin: str) -> Completed:
+    # Bytes: in text mode three kinds of line ends would become one.
     try:
-        done = subprocess.run(argv, input=_encoded(stdin), capture_output=True, check=False)
+        done = subprocess.run(argv, input=encoded(stdin), capture_output=True, check=False)
     except OSError as err:
         raise _does_not_start(argv, err) from err
-    return Completed(
-        code=done.returncode, stdout=_decoded(done.stdout), stderr=_decoded(done.stderr)
-    )
+    return Completed(code=done.returncode, stdout=decoded(done.stdout), stderr=decoded(done.stderr))
 
 
 def _run_aloud(argv: Sequence[str], stdin: str, tell: Callable[[str], None]) -> Completed:
     # Files, or three pipes would have to be served at once.
     with TemporaryFile() as given, TemporaryFile() as errors:
-        given.write(_encoded(stdin))
+        given.write(encoded(stdin))
         given.seek(0)
         try:
             process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=errors)
@@ -83,28 +82,19 @@ def _run_aloud(argv: Sequence[str], stdin: str, tell: Callable[[str], None]) -> 
             raise _does_not_start(argv, err) from err
         stdout = "".join(_lines_told(process, tell))
         errors.seek(0)
-        return Completed(code=process.returncode, stdout=stdout, stderr=_decoded(errors.read()))
+        return Completed(code=process.returncode, stdout=stdout, stderr=decoded(errors.read()))
 
 
 def _lines_told(process: subprocess.Popen[bytes], tell: Callable[[str], None]) -> Iterator[str]:
     """Each line once it was told; afterwards the process has ended."""
     with process:
         try:
-            for line in map(_decoded, process.stdout or ()):
+            for line in map(decoded, process.stdout or ()):
                 tell(line.rstrip("\n"))
                 yield line
         except BaseException:
             process.terminate()
             raise
-
-
-# Not text mode, which makes one kind of line end out of three.
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _does_not_start(argv: Sequence[str], err: OSError) -> Unreachable:

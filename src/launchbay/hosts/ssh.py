@@ -37,7 +37,7 @@ from launchbay.core.errors import (
     TargetError,
     Unreachable,
 )
-from launchbay.core.host import Completed, Host
+from launchbay.core.host import Completed, Host, decoded, encoded
 from launchbay.hosts.ssh_pipes import (
     START_S,
     ended,
@@ -56,8 +56,6 @@ from launchbay.hosts.ssh_pipes import (
 from launchbay.hosts.ssh_words import (
     ABSENT,
     Answer,
-    decoded,
-    encoded,
     explain,
     last_line,
     parse_answer,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import TargetError, Unauthorized, Unreachable
+from launchbay.core.host import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,16 +170,6 @@ def parse_configured_socket(text: str) -> Path | None:
     """The `ControlPath` in the output of `ssh -G`, if there is one."""
     found = re.search(r"^controlpath (.+)$", text, re.MULTILINE)
     return None if found is None or found[1] == "none" else Path(found[1])
-
-
-def encoded(text: str) -> bytes:
-    """The bytes that a text stands for, undecodable ones as they were."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def decoded(data: bytes) -> str:
-    """The text that bytes stand for; what is no UTF-8 comes back as it was."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 def last_line(text: str) -> str:
