@@ -27,21 +27,13 @@ from launchbay.config.files import read_text
 from launchbay.config.nodes import end_of
 from launchbay.config.problems import Problem, config_error
 from launchbay.core.errors import ConfigError
+from launchbay.core.host import DEVICE_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-NEVER_SENT = frozenset(
-    {
-        "CUDA_DEVICE_ORDER",
-        "CUDA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
-        "ROCR_VISIBLE_DEVICES",
-    }
-)
-"""Variables that name the devices of this machine; a run is given its own."""
+NEVER_SENT = DEVICE_VARIABLES
 
 BLANKS = " \t"
 BLANK_RUN = re.compile(r"[ \t]*")

@@ -10,6 +10,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+DEVICE_VARIABLES = frozenset(
+    {
+        "CUDA_DEVICE_ORDER",
+        "CUDA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+    }
+)
+"""Variables that name the devices of one machine; a run is given its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Completed:
     """What a command left behind."""

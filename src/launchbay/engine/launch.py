@@ -20,6 +20,7 @@ from launchbay.core.run import Cause, Run, State, Status
 from launchbay.engine.environments import build_environments, foresee_environments
 from launchbay.engine.project import Project, ensure_project, owned_launch
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
+from launchbay.engine.vault import SECRET_NAME
 from launchbay.sync.provenance import Git, read_git
 from launchbay.sync.snapshot import Listing, freeze
 
@@ -81,15 +82,19 @@ def outline(
         same_code=SameCode(lab, listing),
         vault=lab.settings.vault,
     )
+    return plan, _steps(lab, plan, lab.clock())
+
+
+def _steps(lab: Lab, plan: Draft, now: float) -> Iterator[Step]:
     frame = Frame(
-        request=request,
-        project=lab.project,
-        target=place.name,
+        request=plan.request,
+        project=plan.project,
+        target=plan.place.name,
         same_code=plan.same_code,
         store=lab.store,
-        now=lab.clock(),
+        now=now,
     )
-    return plan, frame.steps()
+    return frame.steps()
 
 
 def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
@@ -248,17 +253,10 @@ def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
     plan = made.plan
     plan.same_code.add(made.code)
-    frame = Frame(
-        request=plan.request,
-        project=plan.project,
-        target=plan.place.name,
-        same_code=plan.same_code,
-        store=lab.store,
-        now=made.now,
-    )
     # A first launch gives the project its id, and with it all identities: compare names.
     wanted = {step.name for step in plan.to_submit}
-    return [step for step in frame.steps() if step.action == "submit" and step.name in wanted]
+    steps = _steps(lab, plan, made.now)
+    return [step for step in steps if step.action == "submit" and step.name in wanted]
 
 
 @dataclass(frozen=True)
@@ -396,14 +394,13 @@ RECORDED = re.compile(
     r"(PATH|LANG|LC_\w+|SHELL|VIRTUAL_ENV|CONDA_\w+|PYTHON\w+|CUDA_\w+|NVIDIA_\w+|NCCL_\w+"
     r"|OMP_\w+|MKL_\w+|SLURM_\w+|LD_LIBRARY_PATH|TORCH_\w+|JAX_\w+|XLA_\w+|TF_\w+)"
 )
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def _write_environment(folder: Path) -> None:
     chosen = {
         name: value
         for name, value in sorted(os.environ.items())
-        if RECORDED.fullmatch(name) and not SECRET.search(name)
+        if RECORDED.fullmatch(name) and not SECRET_NAME.search(name)
     }
     (folder / "environment.json").write_text(json.dumps(chosen), errors="surrogateescape")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launchbay.config.configuration import is_local
-from launchbay.config.dotenv import NEVER_SENT
+from launchbay.config.dotenv import NEVER_SENT, without_devices
 from launchbay.config.fields import is_taken
 from launchbay.config.files import Notes
 from launchbay.config.layers import Layer, Private
@@ -32,8 +32,8 @@ def private_of(settings: Settings, *, typed: bool) -> Private:
     """
     dotenv = {
         name: value
-        for name, value in settings.dotenv.items()
-        if name not in NEVER_SENT | {PYTHON_PATH} and not is_taken(name)
+        for name, value in without_devices(settings.dotenv).items()
+        if name != PYTHON_PATH and not is_taken(name)
     }
     declared = settings.file.secrets if settings.file else {}
     there = [name for name in declared if not typed or settings.vault.has(name)]

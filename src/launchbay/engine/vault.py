@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class Vault:
 
     def mask(self, text: str) -> str:
         """The text without the values of what is declared secret, or is called so."""
-        for value in sorted(self._values, key=len, reverse=True):
+        for value in self._values:
             text = text.replace(value, MASK)
         return text
 
@@ -84,8 +85,10 @@ class Vault:
             return f"{match[1]}={MASK}"
         return self.mask(word)
 
-    @property
-    def _values(self) -> set[str]:
+    @cached_property
+    def _values(self) -> list[str]:
+        """What is masked, the longest first; a plan masks every row of it."""
         named = {name for name in self._dotenv if SECRET_NAME.search(name)}
         found = {self.find(name) for name in {*named, *self._files} if self.has(name)}
-        return {value for value in found if value and len(value) >= SHORTEST}
+        values = {value for value in found if value and len(value) >= SHORTEST}
+        return sorted(values, key=len, reverse=True)

@@ -8,26 +8,14 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import Unreachable
-from launchbay.core.host import Completed, Host, decoded, encoded
+from launchbay.core.host import DEVICE_VARIABLES, Completed, Host, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Of the terminal that typed the command, or of devices that the queue gives out.
-NOT_INHERITED = frozenset(
-    {
-        "_",
-        "PWD",
-        "OLDPWD",
-        "SHLVL",
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_DEVICE_ORDER",
-        "NVIDIA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "ROCR_VISIBLE_DEVICES",
-    }
-)
+NOT_INHERITED = DEVICE_VARIABLES | {"_", "PWD", "OLDPWD", "SHLVL"}
 
 
 class LocalHost(Host):
