@@ -5,15 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import eventually, require_program
+from tests.real.slurm_cluster import ACCOUNTING_PROGRAMS, PROGRAMS, SlurmCluster
 
 from launchbay.hosts.ssh import SSHHost
 
@@ -85,6 +87,17 @@ class Sshd:
             self.process.wait()
             self.process = None
 
+    def give(self, variables: dict[str, str]) -> None:
+        """Set variables, without spaces, for the sessions of connections from now on."""
+        text = SSHD_CONFIG.format(port=self.port, folder=self.folder)
+        if variables:
+            text += f"SetEnv {' '.join(f'{name}={value}' for name, value in variables.items())}\n"
+        self.write("sshd_config", text)
+        if self.process is not None:
+            seen = self.log.count("Server listening")
+            self.process.send_signal(signal.SIGHUP)
+            eventually(lambda: self.log.count("Server listening") > seen)
+
     def shell(self, path: str) -> None:
         _change_accounts("usermod", "-s", path, self.account)
 
@@ -142,6 +155,13 @@ def _change_accounts(*argv: str) -> None:
         subprocess.run(argv, check=argv[0] != "userdel", capture_output=True)
 
 
+def _require_root(why: str) -> None:
+    if os.getuid() and os.environ.get("BAY_REQUIRE_REAL") == "1":
+        pytest.fail(why)
+    if os.getuid():
+        pytest.skip(why)
+
+
 def _free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -151,8 +171,7 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def real_sshd() -> Iterator[Sshd]:
     """One sshd and one account for each worker of the test run."""
-    if os.getuid():
-        pytest.skip("a second account needs root")
+    _require_root("a second account needs root")
     for program in ("sshd", "ssh", "ssh-keygen", "useradd", "pgrep"):
         require_program(program)
     folder = Path(tempfile.mkdtemp(prefix="bay-sshd-", dir="/tmp"))
@@ -192,3 +211,57 @@ def box(sshd: Sshd, control: Path) -> Iterator[SSHHost]:
     host = SSHHost("box", target="there", config=sshd.config)
     yield host
     host.close()
+
+
+def _cluster(users: tuple[str, ...], **settings: Any) -> Iterator[SlurmCluster]:
+    """A started cluster, for as long as the test run lasts."""
+    made = SlurmCluster(users=users, **settings)
+    for program in (*PROGRAMS, *(ACCOUNTING_PROGRAMS if made.accounting else ())):
+        require_program(program)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def plain_slurm(real_sshd: Sshd) -> Iterator[SlurmCluster]:
+    """A Slurm without accounting, for each worker of the test run."""
+    yield from _cluster((real_sshd.account,))
+
+
+@pytest.fixture(scope="session")
+def counted_slurm(real_sshd: Sshd) -> Iterator[SlurmCluster]:
+    """A Slurm with accounting, small arrays and a limit of submitted jobs, for each worker."""
+    limits = {"max_array": 101, "submit_limit": 500}
+    yield from _cluster((real_sshd.account,), accounting=True, **limits)
+
+
+def _used(
+    cluster: SlurmCluster, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SlurmCluster]:
+    """The cluster, empty before and after, as the one that commands here and over SSH speak to."""
+    cluster.clean()
+    for name, value in cluster.environment().items():
+        monkeypatch.setenv(name, value)
+    sshd.give(cluster.environment())
+    yield cluster
+    sshd.give({})
+    cluster.clean()
+
+
+@pytest.fixture
+def slurm(
+    plain_slurm: SlurmCluster, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SlurmCluster]:
+    """The Slurm without accounting, empty, here and in sessions over SSH."""
+    yield from _used(plain_slurm, sshd, monkeypatch)
+
+
+@pytest.fixture
+def counted(
+    counted_slurm: SlurmCluster, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SlurmCluster]:
+    """The Slurm with accounting and limits, empty, here and in sessions over SSH."""
+    yield from _used(counted_slurm, sshd, monkeypatch)
