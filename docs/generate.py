@@ -19,21 +19,18 @@ import click
 from launchbay import backends
 from launchbay.cli.app import app
 from launchbay.cli.main import COMMANDS, GROUPS
-from launchbay.config.json_schema import render_schema
-from launchbay.config.paths import SCHEMA
-from launchbay.config.schema import (
+from launchbay.config.common import (
     ClusterFields,
     Common,
-    ExperimentFile,
-    KubeFile,
-    Model,
     Needs,
     Part,
-    RunBlock,
+    PolicyFields,
+    SlurmFields,
     Surroundings,
-    Target,
-    UserConfig,
 )
+from launchbay.config.json_schema import render_schema
+from launchbay.config.paths import SCHEMA
+from launchbay.config.schema import ExperimentFile, KubeFile, Model, RunBlock, Target, UserConfig
 from launchbay.core.backend import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -87,8 +84,9 @@ on; `bay.local.yaml` in the project's folder goes over it.
 
 ### A model
 
-An entry of `model:`, by its name; besides these, everything under
-[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster).
+An entry of `model:`, by its name; besides these, everything under [resources](#resources),
+[policy](#policy), [surroundings](#surroundings), [for Slurm](#for-slurm) and
+[for Kubernetes](#for-kubernetes).
 
 {model}
 
@@ -104,11 +102,18 @@ An entry of `dataset:`, by its name. It has the keys of a model, without `comman
 
 ## Resources
 
-Keys of the experiment file's root, of a model, a dataset, a target and a site file. `gpus gpu_type
-cpus memory disk time nodes image` and `parallel` are flags of the same name too. On a machine with
-GPUs a run that does not say gets one.
+Keys of the experiment file's root, of a model, a dataset, a target, a profile and a site file.
+`gpus gpu_type cpus memory disk time nodes processes image` and `parallel` are flags of the same
+name too. On a machine with GPUs a run that does not say gets one.
 
 {needs}
+
+## Policy
+
+What is to be done about a run that waits, ends early or fails. Keys of the same places, and flags
+of the same names; `profile` is no key of a profile.
+
+{policy}
 
 ## Surroundings
 
@@ -116,18 +121,26 @@ Keys of the same places.
 
 {surroundings}
 
-## For a cluster
+## For Slurm
 
-Keys of the same places, and of `config/kube.yaml`. They are read, checked and kept with a run; a
-machine has no use for them, and no other kind of target is there yet.
+Keys of the same places. Only a target of the kind `slurm` understands them; at the root, in a model
+or a dataset they are in nobody's way elsewhere.
+
+{slurm}
+
+## For Kubernetes
+
+Keys of the same places, and of `config/kube.yaml`. They are read, checked and kept with a run; no
+kind of target that is there yet has a use for them.
 
 {cluster}
 
 ## A target
 
-An entry under `targets:`, by its name. `local`, this computer, is always one. Today a target is of
-the kind `machine` and has no `host`. Besides these, everything under [resources](#resources) and
-[surroundings](#surroundings).
+An entry under `targets:`, by its name. `local`, this computer, is always one. Besides these it has
+everything under [resources](#resources), [policy](#policy) and [surroundings](#surroundings). Of
+the kind `slurm` it has what is under [for Slurm](#for-slurm) too, but no `devices`; only there is
+`look_every`.
 
 {target}
 
@@ -142,14 +155,13 @@ The file that `$BAY_CONFIG` names, else `launchbay/config.yaml` in `$XDG_CONFIG_
 ## A site file
 
 What a lab or a cluster has prepared: `include: [PATH]` of an experiment file or of your
-configuration names it, or `$BAY_SITE_CONFIG`. It has `targets`, and at its root everything under
-[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster). Every
-other place is stronger.
+configuration names it, or `$BAY_SITE_CONFIG`. It has `targets`, and at its root everything that a
+model has besides its own keys. Every other place is stronger.
 
 ## config/kube.yaml
 
-The file of the Kubernetes toolbox, which is the target `kube`. Besides these it has what is under
-[resources](#resources), [surroundings](#surroundings) and [for a cluster](#for-a-cluster).
+The file of the Kubernetes toolbox, which is the target `kube`. Besides these it has what a model
+has besides its own keys.
 
 {kube}
 """
@@ -258,7 +270,9 @@ def render_file() -> str:
         model=_own_keys(Model),
         run=_own_keys(RunBlock),
         needs=_keys(Needs, set(Needs.model_fields)),
+        policy=_keys(Common, {*PolicyFields.model_fields, "profile"}),
         surroundings=_keys(Surroundings, set(Surroundings.model_fields)),
+        slurm=_keys(SlurmFields, set(SlurmFields.model_fields)),
         cluster=_keys(ClusterFields, set(ClusterFields.model_fields)),
         target=_own_keys(Target),
         user=_keys(UserConfig, set(UserConfig.model_fields)),

@@ -13,6 +13,7 @@ from launchbay.config.build import (
     parse_flag,
     surround,
     typed_experiment,
+    with_policy,
     with_resources,
 )
 from launchbay.config.configuration import (
@@ -24,7 +25,7 @@ from launchbay.config.configuration import (
 )
 from launchbay.config.schema import Target, UserConfig
 from launchbay.core.errors import BadRequest, ConfigError
-from launchbay.core.job import Argv, Recipe, Resources, Script
+from launchbay.core.job import Argv, Policy, Recipe, Resources, Script
 from launchbay.core.sweep import Branch, Experiment, Grid, Span
 
 if TYPE_CHECKING:
@@ -289,6 +290,11 @@ def test_bad_typed(
     )
 
 
+FAR_HINT = (
+    "take it out; there are `kind`, `host`, `root`, `parallel`, `devices`, `profiles`, "
+    "`look_every` and more"
+)
+RETRIES_FIX = "write `2`, or by cause `{timeout: 1, exit: 2}`, as a flag `timeout=1,exit=2`"
 FLAGS = {
     "gpus": "2",
     "gpu_type": "a100,h100",
@@ -297,11 +303,20 @@ FLAGS = {
     "disk": "0",
     "time": "90m",
     "nodes": "2",
+    "processes": "3",
     "image": "i",
     "parallel": "3",
+    "pack": "node",
+    "retries": "1",
+    "resume": "true",
+    "grace": "30s",
 }
+HANDLED = Policy(
+    pack="node", retries={"preempted": 1, "node": 1, "lost": 1}, resume=True, grace_s=30
+)
 TYPED = Resources(
     nodes=2,
+    processes=3,
     cpus=4,
     gpus=2,
     gpu_types=("a100", "h100"),
@@ -312,10 +327,11 @@ TYPED = Resources(
 
 
 def test_flags(project: Project) -> None:
-    """Flags replace every resource."""
-    (branch,) = project.build("command: x\ncpus: 1\nimage: j\n", flags=FLAGS).branches
+    """Flags replace every resource and policy."""
+    text = "command: x\ncpus: 1\nimage: j\npack: 2\nretries: 9\nresume: no\ngrace: 1h\n"
+    (branch,) = project.build(text, flags=FLAGS).branches
 
-    assert branch.recipe({}) == Recipe(resources=TYPED, image="i")
+    assert branch.recipe({}) == Recipe(resources=TYPED, image="i", policy=HANDLED)
 
 
 def test_flags_over_resources() -> None:
@@ -324,6 +340,25 @@ def test_flags_over_resources() -> None:
 
     assert with_resources(before, FLAGS) == replace(TYPED, hosts=("a",))
     assert with_resources(before, {}) == before
+
+
+def test_flags_over_a_policy() -> None:
+    """Flags go over the policy of a run that was made before; causes merge, a number replaces."""
+    before = Policy(pack="3", retries={"exit": 1, "oom": 1}, grace_s=5)
+    merged = with_policy(before, {"retries": "exit=2,lost=1", "gpus": "1"})
+
+    assert with_policy(before, FLAGS) == HANDLED
+    assert merged == replace(before, retries={"exit": 2, "oom": 1, "lost": 1})
+    assert with_policy(before, {"retries": "0"}) == replace(before, retries={})
+    assert with_policy(before, {}) == before
+
+
+def test_no_profile_of_an_earlier_run() -> None:
+    """A run that was made before has no profile to choose: what should change is named itself."""
+    assert refusal(lambda: with_resources(Resources(), {"profile": "gpu"}), BadRequest) == (
+        "--profile: an earlier run has what its profile gave it",
+        "name what should change: `--time 8h`",
+    )
 
 
 @pytest.mark.parametrize(
@@ -342,6 +377,16 @@ def test_flags_over_resources() -> None:
         (
             {"parallel": "0"},
             "--parallel: `0` is no whole number of at least 1; write `1` or more",
+            None,
+        ),
+        (
+            {"retries": "many"},
+            f"--retries: `many` is no number of further tries; {RETRIES_FIX}",
+            None,
+        ),
+        (
+            {"resume": "maybe"},
+            "--resume: `maybe` is neither yes nor no; write `true` or `false`",
             None,
         ),
         ({"gpu": "1"}, "`gpu` is no resource", "did you mean `gpus`?"),
@@ -382,7 +427,7 @@ def test_targets_merge(project: Project) -> None:
     """The project's entries are merged over the user's key by key; maps merge, lists replace."""
     project.user(
         "targets:\n"
-        "  desk: {kind: slurm, partition: gpu, list: [a, b], env: {A: '1', B: '1'}, cpus: 1}\n"
+        "  desk: {kind: kubernetes, partition: gpu, list: [a, b], env: {A: '1', B: '1'}, cpus: 1}\n"
         "  local: {parallel: 2}\n"
     )
     project.file(
@@ -397,7 +442,7 @@ def test_targets_merge(project: Project) -> None:
     assert {name: (target.kind, target.options) for name, target in targets.items()} == {
         "local": ("machine", {"parallel": 2, "devices": "1"}),
         "desk": (
-            "slurm",
+            "kubernetes",
             {
                 "partition": "big",
                 "list": ["c"],
@@ -424,7 +469,7 @@ def test_default_target(project: Project, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_chosen_target(project: Project) -> None:
     """A target that can work is given, whatever is wrong with others."""
-    project.user("targets:\n  box: {kind: machine, host: me@box}\n  desk: {kind: machine}\n")
+    project.user("targets:\n  box: {parallel: 2}\n  desk: {kind: machine}\n")
     project.file("command: x")
     target = choose_target("desk", project.config())
 
@@ -435,22 +480,46 @@ def test_chosen_target(project: Project) -> None:
     ("mine", "entry", "message", "hint"),
     [
         (
-            "{kind: machine, host: me@box}",
-            "",
-            "user.yaml:1:32: targets.box.host: SSH",
-            "take `host` out to run here",
-        ),
-        (
             "{kind: machine}",
-            "{host: me@box}",
-            "bay.yaml:2:17: targets.box.host: SSH",
-            "take `host` out to run here",
+            "{colour: x}",
+            "bay.yaml:2:17: targets.box.colour: unknown key",
+            FAR_HINT,
         ),
         (
             "{kind: machine}",
             "{partition: x}",
-            "bay.yaml:2:17: targets.box.partition: unknown key",
-            "take it out; there are `kind`, `host`, `root`, `parallel`, `devices` and more",
+            "bay.yaml:2:17: targets.box.partition: a machine has no such key",
+            "take it out: only a cluster's target has it",
+        ),
+        (
+            "{look_every: 1m}",
+            "{kind: machine}",
+            "user.yaml:1:17: targets.box.look_every: a machine has no such key",
+            "take it out: only a cluster's target has it",
+        ),
+        (
+            "{profiles: {gpu: {qos: x}}}",
+            "{kind: machine}",
+            "user.yaml:1:34: targets.box.profiles.gpu.qos: a machine has no such key",
+            "take it out: only a cluster's target has it",
+        ),
+        (
+            "{kind: slurm}",
+            "{devices: 2}",
+            "bay.yaml:2:17: targets.box.devices: a Slurm target has no such key",
+            "take it out: Slurm gives each run its GPUs",
+        ),
+        (
+            "{volumes: {a: /a}}",
+            "{kind: slurm}",
+            "user.yaml:1:17: targets.box.volumes: a Slurm target has no such key",
+            "take it out: only a Kubernetes target has it",
+        ),
+        (
+            "{kind: slurm}",
+            "{partitoin: x}",
+            "bay.yaml:2:17: targets.box.partitoin: unknown key",
+            "did you mean `partition`?",
         ),
         (
             "",
@@ -473,7 +542,6 @@ def test_unfit_target(
     project.user(f"targets: {{box: {mine}}}" if mine else "")
     project.file("command: x\n" + (f"targets: {{box: {entry}}}" if entry else ""))
     config = project.config()
-    message = message.replace("SSH", "machines over SSH are not supported yet")
 
     assert refusal(lambda: choose_target("box", config)) == (message, hint)
 

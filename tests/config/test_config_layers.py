@@ -13,7 +13,7 @@ from tests.config.conftest import recipes, refusal
 from launchbay.config.configuration import SITE_VARIABLE, is_local, layers_below, resolve_targets
 from launchbay.config.layers import Layer, Private, make_recipe, merge
 from launchbay.core.errors import BadRequest
-from launchbay.core.job import Recipe, Resources
+from launchbay.core.job import Policy, Recipe, Resources
 from launchbay.core.python import Python
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from launchbay.core.sweep import Experiment
 
 TARGET = ("targets", "desk")
+TWICE = {"preempted": 2, "node": 2, "lost": 2}
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,18 @@ def test_precedence_of_a_map(project: Project, weak: Level, strong: Level) -> No
         ("setup", "a", ["b", "c"], {"setup": "b\nc"}),
         ("python", "uv", "none", {"python": None}),
         ("python", "none", "conda:x", {"python": Python("conda", "x")}),
+        ("pack", "20", "node", {"policy": Policy(pack="node")}),
+        ("resume", "yes", "false", {"policy": Policy()}),
+        ("resume", "false", "true", {"policy": Policy(resume=True)}),
+        ("grace", "1h", "30s", {"policy": Policy(grace_s=30)}),
+        ("retries", {"exit": "1"}, "2", {"policy": Policy(retries=TWICE)}),
+        ("retries", "2", {"exit": "1"}, {"policy": Policy(retries={"exit": 1})}),
+        (
+            "retries",
+            {"exit": "1", "oom": "1"},
+            {"exit": "0", "any": "3"},
+            {"policy": Policy(retries={"exit": 0, "oom": 1, "any": 3})},
+        ),
     ],
     ids=str,
 )
@@ -184,6 +197,39 @@ def test_precedence_of_what_only_clusters_know(
     recipe = given(project, "volumes", values)
 
     assert recipe.options == {"volumes": {"a": "/strong", "w": "/w", "s": "/s"}}
+
+
+@pytest.mark.parametrize(("weak", "strong"), NOT_TYPED, ids=str)
+def test_precedence_of_what_only_slurm_knows(project: Project, weak: Level, strong: Level) -> None:
+    """What Slurm understands reaches a run in the same order, lists replaced."""
+    said: dict[Level, dict[str, Any]] = {
+        LEVELS[2]: {"kind": "slurm"},
+        weak: {"partition": "weak", "account": "lab", "sbatch": ["-H", "--x"]},
+        strong: {"partition": "strong", "sbatch": "--y"},
+    }
+    said[LEVELS[2]] |= {"kind": "slurm"}
+    (recipe,) = recipes(build(project, said))
+
+    assert recipe.options == {"partition": "strong", "account": "lab", "sbatch": ("--y",)}
+
+
+@pytest.mark.parametrize(("weak", "strong"), PAIRS, ids=str)
+def test_precedence_of_processes(project: Project, weak: Level, strong: Level) -> None:
+    """How many processes a node has follows the same order."""
+    values = {weak: "2", strong: "3"}
+    recipe = given(project, "processes", values, parameter="resources.processes")
+
+    assert recipe.resources == Resources(processes=3)
+
+
+@pytest.mark.parametrize("level", [one for one in LEVELS if one.name != "parameter"], ids=str)
+def test_a_flag_has_the_last_word_on_policies(project: Project, level: Level) -> None:
+    """A policy that is typed holds, whatever a file says."""
+    said = {level: {"pack": "3", "retries": "1", "resume": "true", "grace": "1h"}}
+    flags = {"pack": "node", "retries": "2", "resume": "false", "grace": "1m"}
+    (recipe,) = recipes(build(project, said, flags=flags))
+
+    assert recipe.policy == Policy(pack="node", retries=TWICE, grace_s=60)
 
 
 def test_all_levels_at_once(project: Project) -> None:

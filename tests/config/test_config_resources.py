@@ -14,6 +14,7 @@ from launchbay.config.resources import (
     OLD_NAMES,
     OPPOSITES,
     PARSERS,
+    POLICIES,
     parse_resource,
 )
 from launchbay.core.job import Resources
@@ -99,6 +100,6 @@ def test_every_resource_has_its_field() -> None:
 
 def test_every_name_of_a_resource_is_one() -> None:
     """Flags, the names of the first tool and opposites name what can be written."""
-    assert set(FLAGS) <= set(PARSERS)
+    assert set(FLAGS) <= {*PARSERS, *POLICIES}
     assert {*OLD_NAMES.values(), *IN_MODELS} <= set(PARSERS)
     assert {key for pair in OPPOSITES for key in pair} <= set(FIELDS)

@@ -10,12 +10,13 @@ import pytest
 
 from launchbay.config.files import parse_document
 from launchbay.config.schema import (
-    MACHINE_KEYS,
+    KEYS_OF,
+    MACHINE,
+    SLURM,
     Dataset,
     ExperimentFile,
     KubeFile,
     Model,
-    Part,
     RunBlock,
     SiteFile,
     Target,
@@ -27,6 +28,7 @@ from launchbay.core.errors import ConfigError
 from launchbay.core.job import DEFAULT_OUTPUTS
 
 if TYPE_CHECKING:
+    from launchbay.config.common import Part
     from launchbay.config.problems import Route
 
 FILE = Path("bay.yaml")
@@ -34,10 +36,15 @@ UNCLOSED = "missing ), unterminated subpattern at position 0"
 PYTHON_FIX = (
     "write `uv`, `requirements.txt`, `environment.yml`, `conda:NAME`, `/path/to/venv` or `none`"
 )
-TARGET_KEYS = """
-kind host root parallel devices
-gpus gpu_type gpu_blacklist cpus memory disk time nodes hostname_whitelist hostname_blacklist
-extra image env modules python setup
+MACHINE_KEYS = """
+kind host root parallel devices profiles profile
+gpus gpu_type gpu_blacklist cpus memory disk time nodes processes
+hostname_whitelist hostname_blacklist
+extra image env modules python setup pack retries resume grace
+"""
+SLURM_KEYS = """
+partition account qos constraint reservation exclusive licenses sbatch launcher binds container
+look_every
 """
 
 
@@ -262,7 +269,7 @@ def test_fields(text: str, values: dict[str, Any]) -> None:
             "2:7: env.bay_x: `bay_x` belongs to the shell that starts a run",
             "choose another name",
         ),
-        ("retries: 3", "2:1: retries: not supported yet in this version", "take it out for now"),
+        ("fetch: [a]", "2:1: fetch: not supported yet in this version", "take it out for now"),
         (
             "model: [a]",
             "2:1: model: must be a mapping, not a list",
@@ -538,9 +545,10 @@ def test_devices(written: object, devices: object) -> None:
     assert Target.model_validate({"devices": written}).devices == devices
 
 
-def test_keys_of_a_machine() -> None:
-    """A machine has exactly these keys."""
-    assert set(TARGET_KEYS.split()) == MACHINE_KEYS
+def test_keys_of_each_kind() -> None:
+    """A machine has exactly these keys; Slurm has some of its own, and no devices."""
+    assert set(MACHINE_KEYS.split()) == KEYS_OF[MACHINE]
+    assert {*MACHINE_KEYS.split(), *SLURM_KEYS.split()} - {"devices"} == KEYS_OF[SLURM]
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,16 @@ from jsonschema import Draft202012Validator
 
 from launchbay.config.branches import Around
 from launchbay.config.build import build_experiment
+from launchbay.config.common import Common, Part
 from launchbay.config.configuration import load_configuration
 from launchbay.config.files import parse_document
 from launchbay.config.json_schema import experiment_schema, render_schema
 from launchbay.config.paths import SCHEMA
 from launchbay.config.schema import (
-    Common,
     Dataset,
     ExperimentFile,
     KubeFile,
     Model,
-    Part,
     RunBlock,
     SiteFile,
     Target,
@@ -48,7 +47,7 @@ RUNS = "command: echo\n"
 class EditorLoader(yaml.SafeLoader):
     """YAML 1.2 as editors read it: no dates, no `yes`, `1e3` is a number, keys are text."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002, ARG002
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         self.flatten_mapping(node)
         return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
 
@@ -133,7 +132,17 @@ ACCEPTED = [
     "command: x\nrun: []\ntarget: desk\n",
     f"{RUNS}targets: {{desk: {{kind: machine, parallel: 2, devices: auto, gpu_count: 1}}}}\n",
     f"{RUNS}targets: {{local: {{devices: 2, root: ~/bay}}, desk-2: {{devices: [0, a]}}}}\n",
-    f"{RUNS}targets: {{brc: {{kind: slurm, partition: gpu, args: [a], qos: {{a: 1}}}}, x: {{}}}}\n",
+    f"{RUNS}targets: {{kube: {{kind: kubernetes, args: [a], more: {{a: 1}}}}, x: {{}}}}\n",
+    f"{RUNS}targets: {{box: {{kind: machine, host: me@box, root: ~/bay}}}}\n",
+    f"{RUNS}targets: {{brc: {{kind: slurm, host: brc, partition: gpu, look_every: 30s}}}}\n",
+    f"{RUNS}targets: {{brc: {{kind: slurm, profiles: {{gpu: {{qos: a, gpus: 1}}}}}}}}\n",
+    f"{RUNS}pack: 20\nretries: 2\nresume: true\ngrace: 2m\nprofile: gpu\n",
+    f"{RUNS}pack: node\nretries: {{timeout: 1, 'CUDA error': 2, any: 0}}\nresume: Off\n",
+    f"{RUNS}retries: 'node=2,exit=1'\nprocesses: 4\nexclusive: yes\nqos: 1\n",
+    f"{RUNS}sbatch: --mail-type=END\nbinds: '/data:/data:ro'\ncontainer: apptainer\n",
+    f"{RUNS}sbatch: ['#SBATCH --mail-type=END', -H]\nbinds: ['~/a:/a', '/b:/b']\n",
+    f"{RUNS}nodelist: [a, b]\nntasks_per_node: 2\nlauncher: mpirun -n 2\n",
+    f"{RUNS}exclude_nodes: a\nlicenses: matlab:1\nconstraint: a100&nvlink\n",
     f"{RUNS}secrets: [TOKEN, yes, {{KEY: file}}]\nrequire: [HOME, on]\n",
     f"{RUNS}secrets: {{TOKEN: , KEY: ~/key}}\n",
     f"{RUNS}outputs: [out, a/b, ./c, .hidden, 1]\ncode: ['../lib:lib', 'a:b:./c']\n",
@@ -153,7 +162,34 @@ REJECTED = [
     "command: {a: b}\n",
     "command: ''\n",
     "comand: x\n",
-    f"{RUNS}retries: 3\n",
+    f"{RUNS}fetch: [a]\n",
+    f"{RUNS}pack: all\n",
+    f"{RUNS}pack: 0\n",
+    f"{RUNS}retries: -1\n",
+    f"{RUNS}retries: [1]\n",
+    f"{RUNS}retries: {{exit: many}}\n",
+    f"{RUNS}resume: maybe\n",
+    f"{RUNS}resume: 2\n",
+    f"{RUNS}grace: soon\n",
+    f"{RUNS}profile: [a]\n",
+    f"{RUNS}profiles: {{a: {{}}}}\n",
+    f"{RUNS}processes: 0\n",
+    f"{RUNS}nodelist: a\nhostname_whitelist: a\n",
+    f"{RUNS}exclusive: some\n",
+    f"{RUNS}sbatch: mail-type=END\n",
+    f"{RUNS}sbatch: [--a, b]\n",
+    f"{RUNS}binds: [/data]\n",
+    f"{RUNS}container: docker\n",
+    f"{RUNS}targets: {{box: {{host: me at box}}}}\n",
+    f"{RUNS}targets: {{box: {{host: -oProxyCommand=x}}}}\n",
+    f"{RUNS}targets: {{local: {{host: me@box}}}}\n",
+    f"{RUNS}targets: {{brc: {{kind: slurm, devices: 2}}}}\n",
+    f"{RUNS}targets: {{brc: {{kind: slurm, volumes: {{a: /a}}}}}}\n",
+    f"{RUNS}targets: {{brc: {{kind: slurm, partitoin: a}}}}\n",
+    f"{RUNS}targets: {{brc: {{profiles: {{gpu: {{partitoin: a}}}}}}}}\n",
+    f"{RUNS}targets: {{brc: {{profiles: {{gpu: {{profile: a}}}}}}}}\n",
+    f"{RUNS}targets: {{brc: {{profiles: {{gpu: }}}}}}\n",
+    f"{RUNS}targets: {{brc: {{look_every: often}}}}\n",
     f"{RUNS}unknown:\n",
     f"{RUNS}params: text\n",
     f"{RUNS}params: []\n",
@@ -289,6 +325,10 @@ LOOSER = {
     "steps that lead nowhere": f"{RUNS}params: {{lr: {{range: [2, 1]}}}}\n",
     "a misspelt rule": f"{RUNS}params: {{lr: {{rang: [1, 2]}}}}\n",
     "rules beside parameters": f"{RUNS}params: {{lr: [1, 2], zip: [lr]}}\n",
+    "a pattern of the log": f"{RUNS}retries: {{'(': 1}}\n",
+    "keys of a machine's profile": (
+        f"{RUNS}targets: {{a: {{kind: machine, profiles: {{gpu: {{qos: a}}}}}}}}\n"
+    ),
     "regular expressions": f"{RUNS}metrics: {{acc: '\\(a'}}\n",
     "numbers in other notations": f"{RUNS}gpus: 0x10\n",
 }

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Bay
 
-    from launchbay.config.schema import Part
+    from launchbay.config.common import Part
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -25,13 +25,19 @@ Function = "Callable[..., Any]"
 RESOURCES = {
     "gpus": ("-n", "GPUs of a run: whole, or a fraction such as 0.5; 0 hides them"),
     "gpu-type": ("", "GPUs whose name contains this"),
-    "cpus": ("", "processors of a run"),
-    "memory": ("", "memory of a run: 32 (GB), 512M"),
+    "cpus": ("", "processors of a run, on each of its nodes"),
+    "memory": ("", "memory of a run, on each of its nodes: 32 (GB), 512M"),
     "disk": ("", "scratch space of a run: 100 (GB); 0 asks for none"),
     "time": ("", "time limit of a run: 90m, 8h, 2d, HH:MM:SS"),
     "nodes": ("", "machines of a run"),
+    "processes": ("", "how often the command is started on each node"),
     "image": ("", "the container image; a machine runs without one"),
     "parallel": ("-j", "at most so many runs at once"),
+    "pack": ("", "runs that share an allocation: 20, or node"),
+    "retries": ("", "how often a failed run is tried again: 2, or by cause node=2,exit=1"),
+    "resume/--no-resume": ("", "warn a run before its time limit, and continue it after"),
+    "grace": ("", "how long before the limit it is warned: 2m"),
+    "profile": ("", "the one of the target's profiles to take"),
 }
 
 
@@ -109,15 +115,25 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def command(**values: Any) -> Any:  # noqa: ANN401
-        names = [name.replace("-", "_") for name in RESOURCES]
+        names = [_keyword(name) for name in RESOURCES]
         given = {name: value for name in names if (value := values.pop(name)) is not None}
-        return function(resources=given, **values)
+        texts = {name: _text(value) for name, value in given.items()}
+        return function(resources=texts, **values)
 
     wrapped: Callable[..., Any] = command
     for name, (short, what) in reversed(RESOURCES.items()):
         spellings = [f"--{name}", *([short] if short else [])]
-        wrapped = click.option(*spellings, name.replace("-", "_"), help=what)(wrapped)
+        wrapped = click.option(*spellings, _keyword(name), default=None, help=what)(wrapped)
     return wrapped
+
+
+def _text(value: object) -> str:
+    """What is yes or no goes the way of all the others."""
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _keyword(flag: str) -> str:
+    return flag.partition("/")[0].replace("-", "_")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="one JSON document")

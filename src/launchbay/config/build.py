@@ -19,9 +19,10 @@ from launchbay.config.grids import (
     combine,
     read_entry,
 )
-from launchbay.config.layers import Layer, Private
+from launchbay.config.layers import DEFAULT_PYTHON, FLAG, Layer, Private, make_policy
 from launchbay.config.recipes import recipe_maker
 from launchbay.config.resources import FIELDS, FLAGS, parse_resource
+from launchbay.config.schema import MACHINE
 from launchbay.core.errors import BadRequest
 from launchbay.core.job import Argv, Resources
 from launchbay.core.nearest import suggest
@@ -29,14 +30,22 @@ from launchbay.core.sweep import Axis, Branch, Experiment, tells_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from launchbay.config.configuration import Configuration
     from launchbay.config.files import Value
     from launchbay.config.schema import ExperimentFile, Target
+    from launchbay.core.job import Policy
 
 APPEND = {"flags": "--", "hydra": "="}
 NO_PARAMS: Mapping[str, Sequence[str]] = {}
 NO_FLAGS: Mapping[str, str] = {}
+LOCK_FILES: Mapping[str, str] = {
+    "uv.lock": "uv",
+    "environment.yml": "environment.yml",
+    "requirements.txt": "requirements.txt",
+}
+"""What a project's `python` is unless it says so, by the first of these files that it has."""
 
 
 def surround(
@@ -47,6 +56,7 @@ def surround(
     env: Mapping[str, str] = NO_FLAGS,
     private: Private | None = None,
     root: bool = True,
+    folder: Path | None = None,
 ) -> Around:
     """Everything that has a say besides models and datasets.
 
@@ -57,6 +67,7 @@ def surround(
         env: variables that were typed.
         private: variables that travel apart.
         root: whether the file's own root counts.
+        folder: the project's, whose lock files say what runs elsewhere enter.
 
     Raises:
         BadRequest: when a text is no such resource, with the name of the flag.
@@ -66,12 +77,20 @@ def surround(
     typed.pop("parallel", None)
     if env:
         typed["env"] = dict(env)
+    here = entry.host is None and (entry.kind or MACHINE) == MACHINE
+    default = [] if here or not folder else _default_python(folder)
     return Around(
-        below=layers_below(config, name, root=root),
-        flags=Layer(level="flag", values=typed),
+        below=[*default, *layers_below(config, name, root=root)],
+        flags=Layer(level=FLAG, values=typed),
         private=private or Private(),
         side="local" if is_local(entry) else "remote",
     )
+
+
+def _default_python(folder: Path) -> list[Layer]:
+    """What runs elsewhere enter unless somebody says so, the weakest of all layers."""
+    found = [python for name, python in LOCK_FILES.items() if (folder / name).is_file()]
+    return [Layer(level="default", values={DEFAULT_PYTHON: one}, own=False) for one in found[:1]]
 
 
 def build_experiment(
@@ -198,8 +217,20 @@ def with_resources(need: Resources, flags: Mapping[str, str]) -> Resources:
     Raises:
         BadRequest: when a text is no such resource, with the name of the flag.
     """
+    if "profile" in flags:
+        hint = "name what should change: `--time 8h`"
+        raise BadRequest("--profile: an earlier run has what its profile gave it", hint=hint)
     typed = {key: parse_flag(key, text) for key, text in flags.items()}
     return replace(need, **{FIELDS[key]: typed[key] for key in typed if key in FIELDS})
+
+
+def with_policy(policy: Policy, flags: Mapping[str, str]) -> Policy:
+    """The policy with what flags say, as text, over its own.
+
+    Raises:
+        BadRequest: when a text is none of a flag's values, with the name of the flag.
+    """
+    return make_policy({key: parse_flag(key, text) for key, text in flags.items()}, policy)
 
 
 def parse_flag(key: str, text: str) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ from launchbay.config.merging import overlay, read_merged
 from launchbay.config.paths import OVERLAY
 from launchbay.config.problems import config_error
 from launchbay.config.schema import (
+    KEYS_OF,
     KUBE,
     KUBERNETES,
     LOCAL,
@@ -23,7 +24,7 @@ from launchbay.config.schema import (
     Target,
     UserConfig,
 )
-from launchbay.config.validation import machine_problems, validate
+from launchbay.config.validation import kind_problems, validate
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
 
@@ -172,9 +173,20 @@ def _target_layer(
 ) -> list[Layer]:
     if name not in targets:
         return []
-    route = ("targets", name)
-    values = targets[name].written
-    return [Layer(level=level, values=values, document=document, route=route, own=own)]
+    target = targets[name]
+    entry = Layer(
+        level=level, values=target.written, document=document, route=("targets", name), own=own
+    )
+    profiles = {
+        one: replace(
+            entry,
+            level=f"profile {one} of {level}",
+            values=profile.written,
+            route=(*entry.route, "profiles", one),
+        )
+        for one, profile in (target.profiles or {}).items()
+    }
+    return [replace(entry, profiles=profiles)]
 
 
 def _entries(config: Configuration) -> Iterator[Mapping[str, Target]]:
@@ -226,8 +238,9 @@ def _includes(
 
 
 def _target_problems(name: str, target: Target, config: Configuration) -> Iterator[Problem]:
-    parts = [config.file, config.user, *reversed(config.sites)]
-    documents = [part.document for part in parts if part]
+    parts: list[ExperimentFile | UserConfig | SiteFile] = [config.file] if config.file else []
+    parts += [config.user, *reversed(config.sites)]
+    documents = [part.document for part in parts]
 
     def document_of(key: str) -> Document:
         routes = (("targets", name, key), ("targets", name))
@@ -237,10 +250,12 @@ def _target_problems(name: str, target: Target, config: Configuration) -> Iterat
     if target.kind is None:
         document = document_of("kind")
         yield document.problem(("targets", name, "kind"), "missing", "write `kind: machine`")
-    if target.kind != MACHINE:
+    if target.kind not in KEYS_OF:
         return
     for key in target.options:
-        yield from machine_problems(document_of(key), name, [key])
-    if target.host is not None:
-        message = "machines over SSH are not supported yet; take `host` out to run here"
-        yield document_of("host").problem(("targets", name, "host"), message)
+        yield from kind_problems(document_of(key), target.kind, ("targets", name), [key])
+    for part in parts:
+        entry = part.targets.get(name)
+        for one, profile in ((entry and entry.profiles) or {}).items():
+            route = ("targets", name, "profiles", one)
+            yield from kind_problems(part.document, target.kind, route, profile.written)

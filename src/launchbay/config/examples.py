@@ -18,6 +18,7 @@ LINES: Mapping[str, str] = {
     "extra": "nvidia.com/mig-1g.5gb: 1",
     "metrics": "val_acc: 'val_acc=([0-9.]+)'",
     "model": "mlp: {command: python mlp.py}",
+    "profiles": "gpu: {partition: gpu}",
     "run": "model: [mlp]",
     "targets": "desk: {kind: machine}",
     "volumes": "data: /data",
@@ -26,10 +27,11 @@ LINES: Mapping[str, str] = {
 ENTRIES: Mapping[str, str] = {
     "dataset": "params: {batch: 64}",
     "model": "command: python train.py",
+    "profiles": "partition: gpu",
     "run": "model: [mlp]",
     "targets": "kind: machine",
 }
-"""A line of an entry below a key of the root."""
+"""A line of an entry below a key that holds entries."""
 
 
 def fix_type(route: Route, expected: str, written: object, *, sweeps: bool) -> str:
@@ -59,8 +61,9 @@ def fix_type(route: Route, expected: str, written: object, *, sweeps: bool) -> s
 
 
 def _fix_mapping(route: Route, key: str, written: object) -> str:
-    inside = len(route) > 1 and str(route[0]) in ENTRIES
-    example = ENTRIES[str(route[0])] if inside else LINES.get(key, "key: value")
+    within = str(route[-2]) if len(route) > 1 else ""
+    inside = within in ENTRIES
+    example = ENTRIES[within] if inside else LINES.get(key, "key: value")
     if inside or not _joined(written, ", "):
         return f"write lines such as `{example}` below it"
     first = written[0] if isinstance(written, list) else ""

@@ -6,20 +6,22 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from launchbay.config.common import Common
 from launchbay.config.configuration import default_target, layers_below
+from launchbay.config.layers import Layer, choose_profile, lay_profile
 from launchbay.config.paths import shown_path
 from launchbay.config.problems import dotted
-from launchbay.config.schema import LOCAL, Common, ExperimentFile, KubeFile, Model, UserConfig
+from launchbay.config.schema import LOCAL, ExperimentFile, KubeFile, Model, UserConfig
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from launchbay.config.common import Part
     from launchbay.config.configuration import Configuration
     from launchbay.config.files import Document, Value
     from launchbay.config.problems import Route
-    from launchbay.config.schema import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class Explanation:
     value: Value
     """As typed; `None` when nobody set it."""
     source: str
-    """A file, a variable, or `default`."""
+    """A file, with the profile of it that says so; a variable; or `default`."""
     line: int | None = None
     over: tuple[Explanation, ...] = ()
     """What weaker places say, the strongest first."""
@@ -46,8 +48,8 @@ def explain(key: str, config: Configuration, *, model: str = "", dataset: str = 
         BadRequest: when there is no such key, model or dataset.
     """
     found = [
-        Explanation(key=key, value=value, source=shown_path(place.file), line=place.line)
-        for document, route in _candidates(key, config, model, dataset)
+        Explanation(key=key, value=value, source=level + shown_path(place.file), line=place.line)
+        for level, document, route in _candidates(key, config, model, dataset)
         if (place := document.places.get(route))
         and (value := document.find_value(route)) is not None
     ]
@@ -75,24 +77,26 @@ def _merged(found: Sequence[Explanation]) -> Value:
 
 def _candidates(
     key: str, config: Configuration, model: str, dataset: str
-) -> Iterator[tuple[Document, Route]]:
-    """Where a key may be set, the strongest first."""
+) -> Iterator[tuple[str, Document, Route]]:
+    """Where a key may be set, the strongest first; a profile is named in front of its file."""
     entries = _entries(config, model, dataset)
-    layers = list(reversed(layers_below(config, default_target(config))))
+    layers = list(reversed(_layers(config, entries)))
     for route in _routes(key):
         own = [(*entry, *one) for entry in entries for one in _spelled(route, Model)]
         if config.file:
-            yield from ((config.file.document, one) for one in own)
+            yield from (("", config.file.document, one) for one in own)
         if route[0] in Common.spellings():
-            spelled = _spelled(route, Common)
-            yield from ((one.document, (*one.route, *names)) for one in layers for names in spelled)
+            for layer in layers:
+                level = f"{layer.level}, " if "profiles" in layer.route else ""
+                for names in _spelled(route, Common):
+                    yield level, layer.document, (*layer.route, *names)
             continue
         if config.file:
-            yield from ((config.file.document, one) for one in _spelled(route, ExperimentFile))
+            yield from (("", config.file.document, one) for one in _spelled(route, ExperimentFile))
         if config.kube:
-            yield from ((config.kube.document, one) for one in _spelled(route, KubeFile))
-        yield config.user.document, ("use",) if key == "target" else route
-        yield from ((site.document, route) for site in reversed(config.sites))
+            yield from (("", config.kube.document, one) for one in _spelled(route, KubeFile))
+        yield "", config.user.document, ("use",) if key == "target" else route
+        yield from (("", site.document, route) for site in reversed(config.sites))
 
 
 def _spelled(route: Route, shape: type[Part]) -> list[Route]:
@@ -111,6 +115,17 @@ def _entries(config: Configuration, model: str, dataset: str) -> list[Route]:
             hint = suggest(name, known) or f"the file has no `{section}:`"
             raise BadRequest(f"there is no {section} `{name}`", hint=hint)
     return [*named]
+
+
+def _layers(config: Configuration, entries: Sequence[Route]) -> list[Layer]:
+    """What is weaker than the entries, with the profile that the runs of these entries take."""
+    below = layers_below(config, default_target(config))
+    above = [
+        Layer(level=str(name), values=entry.written)
+        for section, name in reversed(entries)
+        if (entry := (getattr(config.file, str(section)) or {}).get(name))
+    ]
+    return lay_profile(below, choose_profile([*below, *above]))
 
 
 def _routes(key: str) -> list[Route]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable  # noqa: TC003
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -13,7 +12,15 @@ from pydantic import AfterValidator, BeforeValidator
 from pydantic import WithJsonSchema as Form
 
 from launchbay.config import forms
-from launchbay.config.resources import parse_resource
+from launchbay.config.resources import (
+    RETRIES_FIX,
+    count_groups,
+    parse_resource,
+    parse_text,
+    parse_truth,
+    read_retries,
+)
+from launchbay.core.nearest import suggest
 from launchbay.core.python import parse_python
 
 TARGET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -24,6 +31,10 @@ PYTHON_FIX = (
 TAKEN = frozenset({"UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO", "OPTIND"})
 """Variables that shells do not let anybody set, or evaluate."""
 NAMING = "begin with a letter or digit, and use no `/`"
+CONTAINERS = ("apptainer", "singularity")
+BIND = re.compile(r"[^:,]*[^:,\s][^:,]*:/[^:,]*(:r[ow])?")
+BARE_FLAG = re.compile(r"[a-z][a-z-]*(=\S+)?", re.ASCII)
+SBATCH = re.compile(r"(?:#SBATCH\s+)?(-.*)")
 TITLE = re.compile(r"(?=.*[^\W_])[^\s/._-][^/\x00-\x1f\x7f]*")
 
 
@@ -77,15 +88,7 @@ def _check_inside(path: str) -> str:
 
 
 def _check_metric(pattern: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            # What a later Python may read differently is still a pattern of this one.
-            warnings.simplefilter("ignore", FutureWarning)
-            groups = re.compile(pattern).groups
-    except (re.error, OverflowError) as err:
-        message = f"`{pattern}` is no regular expression: {err}"
-        raise ValueError(f"{message}; mend it, or put a backslash before what is meant") from err
-    if not groups:
+    if not count_groups(pattern):
         raise ValueError(f"`{pattern}` has no group; put `(…)` around the number")
     return pattern
 
@@ -148,6 +151,79 @@ def _read_tolerations(written: object) -> object:
     return tuple(written)
 
 
+def _read_retries(written: object) -> object:
+    match written:
+        case str():
+            return parse_resource("retries", written)
+        case dict():
+            return read_retries(written)
+    raise ValueError(f"neither a number nor a mapping; {RETRIES_FIX}")
+
+
+def _read_truth(written: object) -> object:
+    return parse_truth(written) if isinstance(written, str) else written
+
+
+def _read_seconds(written: object) -> object:
+    span = _read_resource("time")(written)
+    return span.total_seconds() if isinstance(span, timedelta) else written
+
+
+def _check_line(text: str) -> str:
+    """Text that may stand in one line of a script."""
+    if not parse_text(text).isprintable():
+        raise ValueError("more than one line, or signs that cannot be seen; write one line")
+    return text.strip()
+
+
+def _check_host(text: str) -> str:
+    """What `ssh` is given to find a machine by."""
+    if not re.fullmatch(r"[^\s-]\S*", text):
+        raise ValueError(
+            f"`{text}` is no host; write `me@box`, or a name of your ssh configuration"
+        )
+    return text
+
+
+def _check_container(text: str) -> str:
+    if text not in CONTAINERS:
+        hint = suggest(text, CONTAINERS, listing=True)
+        raise ValueError(f"`{text}` starts no containers; {hint}")
+    return text
+
+
+def _read_sbatch(written: object) -> object:
+    """Flags, one a line, as they stand in a script or behind `sbatch`."""
+    lines = written.splitlines() if isinstance(written, str) else written
+    if not isinstance(lines, list):
+        return written
+    if isinstance(written, str):
+        lines = [line for line in lines if line.strip()] or [written]
+    return tuple(_read_sbatch_line(line) for line in lines)
+
+
+def _read_sbatch_line(written: object) -> str:
+    fix = "write `--mail-type=END`"
+    if isinstance(written, str) and BARE_FLAG.fullmatch(written.strip()):
+        fix = f"write `--{written.strip()}`"
+    if not isinstance(written, str):
+        raise ValueError(f"no flag of `sbatch`, for what follows a `#` is a comment; {fix}")  # noqa: TRY004
+    line = SBATCH.fullmatch(written.strip())
+    if not line or not line[1].isprintable():
+        raise ValueError(f"`{written}` is no flag of `sbatch`; {fix}")
+    return line[1]
+
+
+def _read_binds(written: object) -> object:
+    """Folders that a container sees."""
+    binds = [written] if isinstance(written, str) else written
+    for bind in binds if isinstance(binds, list) else ():
+        if isinstance(bind, str) and not BIND.fullmatch(bind):
+            fix = "write `FROM:TO` or `FROM:TO:ro`, such as `/data:/data:ro`"
+            raise ValueError(f"`{bind}` says no folder and its place in the container; {fix}")
+    return binds
+
+
 def _read_secrets(written: object) -> object:
     """Names, or names with the files that hold their values."""
     pairs: dict[str, object] = {}
@@ -206,6 +282,15 @@ Disk = Annotated[int, BeforeValidator(_read_resource("disk")), Form(forms.DISK)]
 TimeLimit = Annotated[timedelta, BeforeValidator(_read_resource("time")), Form(forms.TIME)]
 Count = Annotated[int, BeforeValidator(_read_resource("parallel")), Form(forms.COUNT)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_read_names), Form(forms.WORDS)]
+Pack = Annotated[str, BeforeValidator(_read_resource("pack")), Form(forms.PACK)]
+Retries = Annotated[int | dict[str, int], BeforeValidator(_read_retries), Form(forms.RETRIES)]
+Truth = Annotated[bool, BeforeValidator(_read_truth), Form(forms.TRUTH)]
+Seconds = Annotated[float, BeforeValidator(_read_seconds), Form(forms.TIME)]
+Line = Annotated[str, AfterValidator(_check_line), Form(forms.COMMAND)]
+HostName = Annotated[str, AfterValidator(_check_host), Form(forms.HOST)]
+Container = Annotated[str, AfterValidator(_check_container), Form(forms.CONTAINER)]
+Sbatch = Annotated[tuple[str, ...], BeforeValidator(_read_sbatch), Form(forms.SBATCH)]
+Binds = Annotated[tuple[str, ...], BeforeValidator(_read_binds), Form(forms.BINDS)]
 Ratio = Annotated[float, BeforeValidator(_read_ratio), Form(forms.RATIO)]
 Tolerations = Annotated[
     tuple[Any, ...], BeforeValidator(_read_tolerations), Form(forms.TOLERATIONS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from launchbay.config.resources import NUMBER, ZERO
+from launchbay.config.resources import NODE, NUMBER, TRUTHS, ZERO
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -65,6 +65,10 @@ def _word(pattern: str, *types: str, **limits: float) -> Schema:
     }
 
 
+def _any_case(word: str) -> str:
+    return "".join(f"[{sign}{sign.upper()}]" if sign.isalpha() else sign for sign in word)
+
+
 def _above_zero(pattern: str) -> str:
     return rf"\s*(?=.*[1-9])(?:{pattern})\s*"
 
@@ -85,8 +89,23 @@ MEMORY: Schema = _word(_above_zero(AMOUNT), "number", exclusiveMinimum=0)
 DISK: Schema = _word(rf"{ZERO.pattern}|\s*{AMOUNT}\s*", "number", minimum=0)
 TIME: Schema = _word(_above_zero(f"{SPAN}|{CLOCK}"), "integer", minimum=1)
 COUNT: Schema = _word("(?=[0-9]{1,9}$)0*[1-9][0-9]*", "integer", minimum=1, maximum=999_999_999)
+WHOLE: Schema = _word("[0-9]{1,9}", "integer", minimum=0, maximum=999_999_999)
+TRUTH: Schema = _word("|".join(map(_any_case, TRUTHS)), "boolean", "integer", minimum=0, maximum=1)
+PACK: Schema = {**COUNT, "pattern": f"^{NODE}$|{COUNT['pattern']}"}
+RETRIES: Schema = {
+    "anyOf": [
+        {**WHOLE, "pattern": f"=|{WHOLE['pattern']}"},
+        mapping("", WHOLE),
+    ]
+}
+HOST: Schema = {**TEXT, "pattern": r"^[^\s-]\S*$"}
+SBATCH: Schema = one_or_list({**TEXT, "pattern": rf"^\s*(?:-|#SBATCH)|{PLACEHOLDER}"})
+BINDS: Schema = one_or_list(
+    {**TEXT, "pattern": rf"^[^:,]*[^:,\s][^:,]*:/[^:,]*(?::r[ow])?$|{PLACEHOLDER}"}
+)
 RATIO: Schema = _word(r"\s*\+?[0-9._]+(?:[eE][+-]?[0-9]+)?\s*", "number", minimum=1, maximum=10)
 PYTHON: Schema = _word(ENVIRONMENT)
+CONTAINER: Schema = _word("apptainer|singularity")
 DEVICES: Schema = {
     "anyOf": [
         {

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from launchbay.config.common import Common, Part, Profile
 from launchbay.config.forms import TEXT, Schema, mapping, one_or_list, or_nothing
 from launchbay.config.grids import NAME
 from launchbay.config.merging import BASE
 from launchbay.config.schema import (
+    KEYS_OF,
     LOCAL,
     MACHINE,
-    MACHINE_KEYS,
-    Common,
     Dataset,
     ExperimentFile,
     Model,
-    Part,
     RunBlock,
     Target,
 )
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "launchbay experiment file"
-PARTS = (Dataset, Model, RunBlock, Target)
+PARTS = (Dataset, Model, RunBlock, Profile, Target)
 
 
 def render_schema() -> str:
@@ -50,7 +49,7 @@ def experiment_schema() -> Schema:
     root["properties"][BASE] = {**or_nothing(one_or_list(TEXT)), "description": ABOUT_BASE}
     root["properties"]["targets"]["properties"] = {LOCAL: _local()}
     parts = {part.__name__: _spelled(made["$defs"][part.__name__], part) for part in PARTS}
-    parts["Target"] |= {"if": IS_MACHINE, "then": _machine()}
+    parts["Target"]["allOf"] += [{"if": _is(kind), "then": _keys_of(kind)} for kind in KEYS_OF]
     shared = {key: root["properties"][key] for key in Common.spellings()}
     return {
         "$schema": DIALECT,
@@ -127,14 +126,18 @@ def _sharing(part: Schema, shared: Mapping[str, Schema]) -> Schema:
     return {**part, "properties": properties}
 
 
-def _machine() -> Schema:
-    keys = [key for key, field in Target.spellings().items() if field in MACHINE_KEYS]
+def _is(kind: str) -> Schema:
+    return {"required": ["kind"], "properties": {"kind": {"const": kind}}}
+
+
+def _keys_of(kind: str) -> Schema:
+    keys = [key for key, field in Target.spellings().items() if field in KEYS_OF[kind]]
     return {"propertyNames": {"enum": keys}}
 
 
 def _local() -> Schema:
-    kind = {"kind": {"enum": [MACHINE, None]}}
-    return {"$ref": "#/$defs/Target", "allOf": [{**_machine(), "properties": kind}]}
+    here = {"kind": {"enum": [MACHINE, None]}, "host": {"type": "null"}}
+    return {"$ref": "#/$defs/Target", "allOf": [{**_keys_of(MACHINE), "properties": here}]}
 
 
 def _ref(name: str) -> Schema:
@@ -152,7 +155,6 @@ def _filled(keys: str, values: Schema) -> Schema:
 
 
 ABOUT_BASE = "Files that this one is laid over: a path, or a list of them."
-IS_MACHINE: Schema = {"required": ["kind"], "properties": {"kind": {"const": MACHINE}}}
 HAS_COMMAND: list[Schema] = [
     {"required": ["command"]},
     {

@@ -1,26 +1,33 @@
 """What several places say about the same keys, and what becomes of it: maps merge, lists replace.
 
 From the weakest: site, the user's target, the file's root, the project's entry of the target,
-dataset, model, a parameter, a flag.
+dataset, model, a parameter, a flag. The profile of a target is right above that target's entry.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from launchbay.config.common import ClusterFields, SlurmFields
 from launchbay.config.files import Document
-from launchbay.config.resources import FIELDS, OPPOSITES
-from launchbay.config.schema import ClusterFields
-from launchbay.core.job import Recipe, Resources
+from launchbay.config.problems import config_error
+from launchbay.config.resources import FIELDS, NOBODYS_FAULT, OPPOSITES
+from launchbay.core.errors import BadRequest
+from launchbay.core.job import Policy, Recipe, Resources
+from launchbay.core.nearest import suggest
 from launchbay.core.python import parse_python
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from launchbay.config.problems import Route
 
 NOWHERE = Document()
+FLAG = "flag"
+OPTIONS = (*SlurmFields.model_fields, *ClusterFields.model_fields)
+DEFAULT_PYTHON = "default_python"
+"""What counts as `python` where nobody says anything and there is no image."""
 OPPOSITE = {key: other for pair in OPPOSITES for key, other in (pair, pair[::-1])}
 
 
@@ -36,6 +43,8 @@ class Layer:
     route: Route = ()
     own: bool = True
     """Whether it belongs to the project: its variables beat those of `.env`."""
+    profiles: Mapping[str, Layer] = field(default_factory=dict)
+    """What may be laid over it, by name, where it is a target's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +71,55 @@ def merge(layers: Iterable[Layer]) -> dict[str, Any]:
     return merged
 
 
-def make_recipe(layers: Collection[Layer], private: Private) -> Recipe:
-    """What a run is given, from all that is said."""
+def choose_profile(layers: Iterable[Layer]) -> str:
+    """The name of the profile that holds: the one that is named, else one by need, if any."""
+    layers = list(layers)
+    merged = merge(layers)
+    known = _known_profiles(layers)
+    by_need = "gpu" if merged.get("gpus") and "gpu" in known else "cpu"
+    return str(merged.get("profile") or (by_need if by_need in known else ""))
+
+
+def lay_profile(layers: Iterable[Layer], name: str) -> list[Layer]:
+    """The layers, each with its profile of that name right above it."""
+    pairs = ((layer, layer.profiles.get(name)) for layer in layers)
+    return [one for pair in pairs for one in pair if one]
+
+
+def check_profile(layers: Sequence[Layer]) -> None:
+    """Refuse a profile that the target does not have.
+
+    What is said of runs wherever they run is in nobody's way on a target without profiles.
+
+    Raises:
+        BadRequest: when a flag names it.
+        ConfigError: when a file does.
+    """
+    known = _known_profiles(layers)
+    speaker = next((layer for layer in reversed(layers) if "profile" in layer.values), None)
+    if speaker is None or (name := speaker.values["profile"]) in known:
+        return
+    hint = suggest(name, known) or "take it out, or give the target `profiles:`"
+    message = f"there is no profile `{name}`"
+    if speaker.level == FLAG:
+        raise BadRequest(f"--profile: {message}", hint=hint)
+    if known or "targets" in speaker.route:
+        raise config_error([speaker.document.problem((*speaker.route, "profile"), message, hint)])
+
+
+def _known_profiles(layers: Iterable[Layer]) -> set[str]:
+    return {name for layer in layers for name in layer.profiles}
+
+
+def make_recipe(layers: Sequence[Layer], private: Private) -> Recipe:
+    """What a run is given, from all that is said.
+
+    Raises:
+        BadRequest: when a flag names a profile that the target does not have.
+        ConfigError: when a file does.
+    """
+    check_profile(layers)
+    layers = lay_profile(layers, choose_profile(layers))
     merged = merge(layers)
     own = {name for layer in layers if layer.own for name in layer.values.get("env", ())}
     apart = [name for name in (*private.dotenv, *private.secrets) if name not in own]
@@ -75,7 +131,26 @@ def make_recipe(layers: Collection[Layer], private: Private) -> Recipe:
         secrets=tuple(dict.fromkeys(apart)),
         image=merged.get("image", ""),
         modules=merged.get("modules", ()),
-        python=parse_python(merged["python"]) if "python" in merged else None,
+        python=parse_python(_python(merged)),
         setup=merged.get("setup", ""),
-        options={key: merged[key] for key in ClusterFields.model_fields if key in merged},
+        policy=make_policy(merged),
+        options={key: merged[key] for key in OPTIONS if key in merged},
     )
+
+
+def make_policy(merged: Mapping[str, Any], under: Policy | None = None) -> Policy:
+    """What is to be done about a run, from what is said, over what held before."""
+    changes = {key: merged[key] for key in ("pack", "resume") if key in merged}
+    if "grace" in merged:
+        changes["grace_s"] = merged["grace"].total_seconds()
+    match merged.get("retries"):
+        case int(number):
+            changes["retries"] = dict.fromkeys(NOBODYS_FAULT, number) if number else {}
+        case dict(by_cause):
+            changes["retries"] = {**(under.retries if under else {}), **by_cause}
+    return replace(under or Policy(), **changes)
+
+
+def _python(merged: Mapping[str, Any]) -> str:
+    default = "none" if merged.get("image") else merged.get(DEFAULT_PYTHON, "none")
+    return str(merged.get("python", default))

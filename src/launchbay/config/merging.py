@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launchbay.config.common import Part, Profile
 from launchbay.config.files import Document, Value, read_document
 from launchbay.config.layers import OPPOSITE
 from launchbay.config.problems import config_error
-from launchbay.config.schema import Dataset, ExperimentFile, Model, Part, RunBlock, Target
+from launchbay.config.schema import Dataset, ExperimentFile, Model, RunBlock, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,6 +95,8 @@ def _spellings(route: Route) -> Mapping[str, str]:
             return RunBlock.spellings()
         case (str(section), str()) if section in ENTRIES:
             return ENTRIES[section].spellings()
+        case ("targets", str(), "profiles", str()):
+            return Profile.spellings()
     return {}
 
 

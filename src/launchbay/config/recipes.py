@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from launchbay.config.layers import OPPOSITE, Layer, make_recipe
+from launchbay.config.common import Common
+from launchbay.config.layers import OPPOSITE, Layer, check_profile, make_recipe
 from launchbay.config.problems import config_error
-from launchbay.config.resources import IN_MODELS, OLD_NAMES, PARSERS, parse_resource
-from launchbay.config.schema import Common
+from launchbay.config.resources import (
+    IN_MODELS,
+    OLD_NAMES,
+    PARSERS,
+    POLICIES,
+    parse_resource,
+)
 from launchbay.config.validation import fill_templates, translate
 from launchbay.config.values import split_hint
 from launchbay.core.command import MARK, fill, fill_text, placeholders, render
@@ -50,7 +56,8 @@ class Templates:
     def restricted(self) -> frozenset[str]:
         """Those of them whose value must be that of a resource."""
         fields = Common.spellings()
-        return _named({key: one for key, one in self.entry.items() if fields[key] in PARSERS})
+        read = PARSERS.keys() | POLICIES
+        return _named({key: one for key, one in self.entry.items() if fields[key] in read})
 
     def fill(self, point: Point) -> Layer:
         """What it says for one point.
@@ -141,7 +148,12 @@ def recipe_maker(
         private: variables that travel apart.
         templates: what has placeholders in it.
         resources: the parameters that set a resource, and which.
+
+    Raises:
+        BadRequest: when a flag names a profile that the target does not have.
+        ConfigError: when a file does.
     """
+    check_profile([*layers, flags])
     if not templates and not resources:
         fixed = make_recipe([*layers, flags], private)
         return lambda _: fixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from launchbay.core.quantity import parse_memory, parse_time
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 NUMBER = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*")
 WHOLE = re.compile(r"[0-9]{1,9}")
+TRIES = re.compile(r"\s*(.+?)\s*=\s*([0-9]{1,9})\s*(?:,|$)")
+TRUTHS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+NODE = "node"
+RETRIES_FIX = "write `2`, or by cause `{timeout: 1, exit: 2}`, as a flag `timeout=1,exit=2`"
+NOBODYS_FAULT = ("preempted", "node", "lost")
+"""Why a run may end that another try can be expected to survive."""
 
 
 def parse_gpus(text: str) -> float:
@@ -94,6 +104,84 @@ def parse_text(text: str) -> str:
     return text
 
 
+def parse_truth(text: str) -> bool:
+    """Yes or no.
+
+    >>> parse_truth("true"), parse_truth("no")
+    (True, False)
+
+    Raises:
+        ValueError: when it is neither.
+    """
+    if text.lower() in TRUTHS:
+        return TRUTHS[text.lower()]
+    raise ValueError(f"`{text}` is neither yes nor no; write `true` or `false`")
+
+
+def parse_pack(text: str) -> str:
+    """How many runs share an allocation: a number, or `node` for as many as one holds.
+
+    Raises:
+        ValueError: when it is neither.
+    """
+    if text == NODE:
+        return text
+    if WHOLE.fullmatch(text) and int(text) > 0:
+        return str(int(text))
+    raise ValueError(
+        f"`{text}` is no number of runs that share an allocation; write `20` or `node`"
+    )
+
+
+def parse_retries(text: str) -> int | dict[str, int]:
+    """How often a failed run is tried again: a number, or one for each cause or pattern.
+
+    >>> parse_retries("2"), parse_retries("node=2,exit=1")
+    (2, {'node': 2, 'exit': 1})
+
+    Raises:
+        ValueError: when it is neither, or a pattern is no regular expression.
+    """
+    if WHOLE.fullmatch(text):
+        return int(text)
+    found = list(TRIES.finditer(text))
+    if not found or "".join(one[0] for one in found) != text or text.endswith(","):
+        raise ValueError(f"`{text}` is no number of further tries; {RETRIES_FIX}")
+    return read_retries({one[1]: one[2] for one in found})
+
+
+def read_retries(written: Mapping[str, object]) -> dict[str, int]:
+    """The same for what stands in a file as a mapping.
+
+    Raises:
+        ValueError: when a value is no number, or a key no regular expression.
+    """
+    for key, text in written.items():
+        if not key.strip():
+            raise ValueError("an empty pattern, which every log has; write a cause or some words")
+        count_groups(key)
+        if not isinstance(text, str) or not WHOLE.fullmatch(text):
+            told = f"`{text}`" if isinstance(text, str) else f"what stands behind `{key}`"
+            raise ValueError(f"{told} is no number of further tries; {RETRIES_FIX}")
+    return {key: int(str(text)) for key, text in written.items()}
+
+
+def count_groups(pattern: str) -> int:
+    """How many groups a regular expression has.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    try:
+        with warnings.catch_warnings():
+            # What a later Python may read differently is still a pattern of this one.
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern).groups
+    except (re.error, OverflowError) as err:
+        message = f"`{pattern}` is no regular expression: {err}"
+        raise ValueError(f"{message}; mend it, or put a backslash before what is meant") from err
+
+
 PARSERS: Mapping[str, Callable[[str], Any]] = {
     "gpus": parse_gpus,
     "gpu_type": parse_gpu_types,
@@ -102,6 +190,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
     "disk": parse_disk,
     "time": parse_time,
     "nodes": parse_count,
+    "processes": parse_count,
     "parallel": parse_count,
     "gpu_blacklist": parse_gpu_types,
     "hostname_whitelist": parse_gpu_types,
@@ -111,6 +200,15 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 """How the text of each resource is read."""
 
+POLICIES: Mapping[str, Callable[[str], Any]] = {
+    "pack": parse_pack,
+    "retries": parse_retries,
+    "resume": parse_truth,
+    "grace": parse_time,
+    "profile": parse_text,
+}
+"""The same for what is to be done about a run; no parameter sets these."""
+
 FIELDS: Mapping[str, str] = {
     "gpus": "gpus",
     "gpu_type": "gpu_types",
@@ -119,6 +217,7 @@ FIELDS: Mapping[str, str] = {
     "disk": "disk_mib",
     "time": "time_limit",
     "nodes": "nodes",
+    "processes": "processes",
     "gpu_blacklist": "gpu_types_denied",
     "hostname_whitelist": "hosts",
     "hostname_blacklist": "hosts_denied",
@@ -126,8 +225,11 @@ FIELDS: Mapping[str, str] = {
 }
 """The field of `Resources` that each resource fills; `parallel` belongs to the experiment."""
 
-FLAGS = ("gpus", "gpu_type", "cpus", "memory", "disk", "time", "nodes", "image", "parallel")
-"""The resources that are flags and Python keywords."""
+FLAGS = (
+    *("gpus", "gpu_type", "cpus", "memory", "disk", "time", "nodes", "processes", "image"),
+    *("parallel", *POLICIES),
+)
+"""Those of both that are flags and Python keywords."""
 
 OLD_NAMES: Mapping[str, str] = {
     "gpu_count": "gpus",
@@ -150,12 +252,12 @@ OPPOSITES = (("gpu_type", "gpu_blacklist"), ("hostname_whitelist", "hostname_bla
 
 
 def parse_resource(key: str, text: str) -> Any:  # noqa: ANN401
-    """The value of a written resource, of the type that its field has.
+    """The value of a written resource or policy, of the type that its field has.
 
     Raises:
         ValueError: when the text is none.
     """
     try:
-        return PARSERS[key](text)
+        return {**PARSERS, **POLICIES}[key](text)
     except OverflowError as err:
         raise ValueError(f"`{text}` is too large; write less") from err

@@ -5,203 +5,40 @@ Values arrive as text (see `files`) and leave with the type that the core wants 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr
 
+from launchbay.config.common import ClusterFields, Common, Part, Profile, SlurmFields
 from launchbay.config.fields import (
     Command,
     Count,
-    Cpus,
     Devices,
-    Disk,
     EntryName,
-    Environment,
-    Gpus,
-    GpuTypes,
+    HostName,
     Inside,
-    Lines,
     Memory,
     Names,
     Pattern,
-    Python,
-    Ratio,
     Raw,
+    Seconds,
     Secrets,
     Source,
     TargetName,
     Text,
-    TimeLimit,
     Title,
-    Tolerations,
     Variable,
 )
 from launchbay.config.files import Document
-from launchbay.config.problems import Route
+from launchbay.config.problems import Route  # noqa: TC001
 from launchbay.core.job import DEFAULT_OUTPUTS
 
 MACHINE = "machine"
+SLURM = "slurm"
 LOCAL = "local"
 KUBE = "kube"
 KUBERNETES = "kubernetes"
 NO_DOCUMENT = Document()
-
-
-class Part(BaseModel):
-    """A mapping of the file; a key with nothing behind it counts as not given."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @classmethod
-    @cache
-    def spellings(cls) -> dict[str, str]:
-        """Every key that may be written, with the field that it fills."""
-        found: dict[str, str] = {}
-        for name, field in cls.model_fields.items():
-            alias = field.validation_alias
-            choices = alias.choices if isinstance(alias, AliasChoices) else [name]
-            found |= {str(choice): name for choice in choices}
-        return found
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, written: object) -> object:
-        if not isinstance(written, dict):
-            return written
-        known = cls.spellings()
-        return {
-            key: value for key, value in written.items() if value is not None or key not in known
-        }
-
-
-class Needs(Part):
-    """The resources that a file's root, its models and datasets, and a target may name."""
-
-    gpus: Gpus | None = Field(
-        default=None,
-        validation_alias=AliasChoices("gpus", "gpu_count"),
-        description="GPUs of a run: whole, or a fraction below 1 to share one; 0 hides them.",
-    )
-    gpu_type: GpuTypes | None = Field(
-        default=None,
-        validation_alias=AliasChoices("gpu_type", "gpu_whitelist"),
-        description="A name, or a list of names, of which one must occur in the GPU's own name.",
-    )
-    gpu_blacklist: GpuTypes | None = Field(
-        default=None, description="GPUs that will not do; not together with `gpu_type`."
-    )
-    cpus: Cpus | None = Field(
-        default=None,
-        validation_alias=AliasChoices("cpus", "cpu_count"),
-        description="Processors of a run.",
-    )
-    memory: Memory | None = Field(
-        default=None, description="Memory of a run: `32` is GB, `512M`, `1.5G`."
-    )
-    disk: Disk | None = Field(
-        default=None,
-        validation_alias=AliasChoices("disk", "ephemeral_storage", "ephermal_storage"),
-        description="Scratch space of a run: `100` is GB; 0 asks for none.",
-    )
-    time: TimeLimit | None = Field(
-        default=None,
-        description="Time limit of a run: `90m`, `8h`, `2d`, `HH:MM:SS`, `D-HH`; `30` is minutes.",
-    )
-    nodes: Count | None = Field(default=None, description="Machines of a run; unset is 1.")
-    hostname_whitelist: Names | None = Field(
-        default=None, description="Machines that a run may be put on."
-    )
-    hostname_blacklist: Names | None = Field(
-        default=None, description="Machines that it may not; not together with the whitelist."
-    )
-    extra: dict[str, Text] | None = Field(
-        default=None, description="Further resources by the target's own names: `{name: quantity}`."
-    )
-    image: Text | None = Field(
-        default=None, description="The container image; a machine runs without one."
-    )
-
-
-class Surroundings(Part):
-    """What a run finds around it."""
-
-    env: Environment = Field(default={}, description="Environment variables of a run.")
-    modules: Names | None = Field(
-        default=None, description="Environment modules to load, in this order, before all else."
-    )
-    python: Python | None = Field(
-        default=None,
-        description=(
-            "`uv`, a `requirements.txt`, an `environment.yml`, `conda:NAME`, the path of a virtual "
-            "environment, or `none`; unset is the environment of the shell that types `bay run`."
-        ),
-    )
-    setup: Lines | None = Field(
-        default=None,
-        description="Shell lines before the command, text or a list; a failing one fails the run.",
-    )
-
-
-class ClusterFields(Part):
-    """What only a Kubernetes target understands; everything else carries it along unread."""
-
-    special_gpu: Text | None = Field(
-        default=None, description="A GPU with a resource name of its own, as `a100`."
-    )
-    limit_ratio: Ratio | None = Field(
-        default=None, description="Limits over requests of processors and memory, as `1.2`."
-    )
-    tolerations: Tolerations | None = Field(
-        default=None, description="Taints to accept: keys, or full mappings."
-    )
-    volumes: dict[str, Text] | None = Field(
-        default=None, description="Volume claims and where they are mounted."
-    )
-    image_pull_secrets: Text | None = Field(
-        default=None, description="The secret that pulls the image."
-    )
-    registry_host: Text | None = Field(default=None, description="Where images come from.")
-    registry_port: Text | None = Field(default=None, description="Its port.")
-    gitlab_user: Text | None = Field(default=None, description="Whose images they are.")
-    startup_script: Text | None = Field(
-        default=None, description="In a pod, before everything, in place of the default."
-    )
-    extra_startup_script: Text | None = Field(
-        default=None, description="In a pod, after the start-up script."
-    )
-    server_command: Text | None = Field(
-        default=None, description="What an interactive pod does; unset is `sleep infinity`."
-    )
-    conda_env_name: Text | None = Field(
-        default=None, description="The image's conda environment; unset is the project's name."
-    )
-    conda_home: Text | None = Field(default=None, description="Where the image keeps conda.")
-    ssh_host: Text | None = Field(default=None, description="Where a pod pulls code from.")
-    ssh_port: Text | None = Field(default=None, description="Its port.")
-    file: Names | None = Field(default=None, description="Files laid over the image's code.")
-    shared: Text | None = Field(default=None, description="The share of a GPU that a run takes.")
-    server: dict[str, Any] | None = Field(
-        default=None, description="Containers beside the run's own."
-    )
-
-
-class Common(Needs, Surroundings, ClusterFields):
-    """What the root, a model, a dataset, a target and a site may all say."""
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """What was written of the keys that several places may set, by field."""
-        fields = Common.model_fields.keys() & self.model_fields_set
-        return {key: value for key in fields if (value := getattr(self, key)) is not None}
 
 
 class Entry(Common):
@@ -261,12 +98,19 @@ class Target(Common):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Text | None = Field(
-        default=None, description="What drives it; `machine` is this computer."
+    kind: Text | None = Field(default=None, description="What drives it: `machine` or `slurm`.")
+    host: HostName | None = Field(
+        default=None,
+        description=(
+            "Where to log in, `me@box` or a name of your ssh configuration; unset is this computer."
+        ),
     )
-    host: Text | None = Field(default=None, description="Where to log in; unset is this computer.")
     root: Text | None = Field(
-        default=None, description="The folder for runs; unset is `.bay/` in the project."
+        default=None,
+        description=(
+            "The folder for runs; unset is `.bay/` in the project for a machine without `host`, "
+            "`~/bay` for all else. `~` is the home folder there."
+        ),
     )
     parallel: Count | None = Field(
         default=None,
@@ -276,27 +120,42 @@ class Target(Common):
         default=None,
         description="The GPUs that it has: `auto` (those that nobody else uses), a number, or ids.",
     )
+    profiles: dict[EntryName, Profile] | None = Field(
+        default=None,
+        description="Sets of keys to choose from, by their names: `{gpu: {partition: gpu}}`.",
+    )
+    look_every: Seconds | None = Field(
+        default=None, description="How often a Slurm is asked at most; unset is `10s`."
+    )
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was written for its backend, `kind` left out; the keys above have their types."""
+        """What was written for its backend; the keys above have their types."""
+        chosen_elsewhere = {"kind", "profiles"}
+        return {key: value for key, value in self._said.items() if key not in chosen_elsewhere}
+
+    @property
+    def _said(self) -> dict[str, Any]:
         values = {**self.__dict__, **(self.model_extra or {})}
-        written = self.model_fields_set - {"kind"}
-        return {key: value for key, value in values.items() if key in written}
+        return {key: value for key, value in values.items() if key in self.model_fields_set}
 
     def merged_with(self, over: Target) -> Target:
         """This target with another entry over it; maps merge, lists replace."""
-        changes = over.options
-        if over.kind is not None:
-            changes["kind"] = over.kind
-        for key, value in self.options.items():
+        changes = over._said
+        for key, value in self._said.items():
             if isinstance(value, dict) and isinstance(changes.get(key), dict):
                 changes[key] = {**value, **changes[key]}
         return self.model_copy(update=changes)
 
 
-MACHINE_KEYS = frozenset(Target.model_fields) - frozenset(ClusterFields.model_fields)
-"""What a target of kind `machine` may say."""
+CLUSTER_KEYS = frozenset(ClusterFields.model_fields)
+ONLY_SLURM = frozenset({*SlurmFields.model_fields, "look_every"})
+ONLY_MACHINE = frozenset({"devices"})
+KEYS_OF = {
+    MACHINE: frozenset(Target.model_fields) - CLUSTER_KEYS - ONLY_SLURM,
+    SLURM: frozenset(Target.model_fields) - CLUSTER_KEYS - ONLY_MACHINE,
+}
+"""What a target may say, by its kind; of other kinds any key is taken."""
 
 
 class Written(Part):
@@ -427,7 +286,5 @@ class UserConfig(Written):
     include: tuple[Text, ...] = Field(default=(), description="Site files to build on.")
 
 
-LATER = frozenset(
-    {"retries", "resume", "grace", "pack", "profile", "folders", "outputs_to", "fetch"}
-)
+LATER = frozenset({"folders", "outputs_to", "fetch"})
 """Keys that have a meaning already, and will have an effect."""

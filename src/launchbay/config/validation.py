@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from launchbay.config.common import Common, Part, Profile
 from launchbay.config.examples import fix_type
 from launchbay.config.files import Notes
 from launchbay.config.grids import read_entry
 from launchbay.config.problems import config_error
 from launchbay.config.resources import OPPOSITES
 from launchbay.config.schema import (
+    KEYS_OF,
     LATER,
     LOCAL,
     MACHINE,
-    MACHINE_KEYS,
-    ClusterFields,
-    Common,
+    ONLY_MACHINE,
+    SLURM,
     Dataset,
     ExperimentFile,
     Model,
-    Part,
     RunBlock,
     Target,
     Written,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound=Written)
 
 EXPECTED = {
+    "bool_type": "one value",
     "dict_type": "a mapping",
     "float_type": "one value",
     "int_type": "one value",
@@ -64,8 +65,10 @@ HOMES: Mapping[type[Part], str] = {
     Dataset: "a dataset",
     RunBlock: "`run`",
     Target: "a target",
+    Profile: "a profile",
 }
 """The places of an experiment file, by their shapes."""
+TARGET: Route = ("targets",)
 LONGEST_LIST = 120
 PLACEHOLDER = re.compile(r"(?<!\\)<[A-Za-z_][\w.-]*(:\w+)?>")
 
@@ -138,20 +141,26 @@ def fill_templates(value: Value, fill: Any) -> Value:  # noqa: ANN401
     return value
 
 
-def machine_problems(document: Document, name: str, keys: Iterable[str]) -> list[Problem]:
-    """Keys that a target of kind `machine` does not have."""
-    spellings = {key for key, field in Target.spellings().items() if field in MACHINE_KEYS}
-    return [
-        document.problem(("targets", name, key), *_unknown_to_machine(key, spellings))
-        for key in keys
-        if key not in spellings | MACHINE_KEYS
-    ]
+def kind_problems(
+    document: Document, kind: str, route: Route, entry: Iterable[str]
+) -> list[Problem]:
+    """Keys of a target, or of a profile of one, that its kind does not have."""
+    known = {key for key, field in Target.spellings().items() if field in KEYS_OF[kind]}
+    wrong = [key for key in entry if key not in known | KEYS_OF[kind]]
+    if "profiles" in route:
+        # What is no key of any profile was found with its shape.
+        wrong = [key for key in wrong if key in Profile.spellings()]
+    return [document.problem((*route, key), *_unknown_to(kind, key, known)) for key in wrong]
 
 
-def _unknown_to_machine(key: str, known: Iterable[str]) -> tuple[str, str | None]:
-    if key in ClusterFields.spellings():
-        return "a machine has no such key", "take it out: only a cluster's target has it"
-    return _unknown(key, known, Target)
+def _unknown_to(kind: str, key: str, known: Iterable[str]) -> tuple[str, str | None]:
+    if key not in Target.spellings():
+        return _unknown(key, known, Target)
+    if key in ONLY_MACHINE:
+        return "a Slurm target has no such key", "take it out: Slurm gives each run its GPUs"
+    if kind == SLURM:
+        return "a Slurm target has no such key", "take it out: only a Kubernetes target has it"
+    return "a machine has no such key", "take it out: only a cluster's target has it"
 
 
 def _split_entry(entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -176,23 +185,42 @@ def _target_problems(document: Document) -> list[Problem]:
     problems = []
     for name, entry in targets.items() if isinstance(targets, dict) else ():
         kind = entry.get("kind") if isinstance(entry, dict) else None
-        if name == LOCAL and isinstance(kind, str) and kind != MACHINE:
-            message = f"`{LOCAL}` is always this computer"
-            hint = "choose another name for that target"
-            problems.append(document.problem(("targets", name, "kind"), message, hint))
-        elif isinstance(entry, dict) and (name == LOCAL or kind == MACHINE):
-            problems += machine_problems(document, name, entry)
+        elsewhere = _elsewhere(entry) if name == LOCAL and isinstance(entry, dict) else []
+        message, hint = f"`{LOCAL}` is always this computer", "choose another name for that target"
+        problems += [document.problem((*TARGET, name, key), message, hint) for key in elsewhere]
+        kind = MACHINE if name == LOCAL else kind
+        if isinstance(entry, dict) and kind in KEYS_OF and not elsewhere:
+            for route, part in _with_profiles((*TARGET, name), entry):
+                problems += kind_problems(document, kind, route, part)
     return problems
 
 
+def _elsewhere(entry: Mapping[str, Value]) -> list[str]:
+    """The keys by which a target is not this computer."""
+    kind, host = entry.get("kind"), entry.get("host")
+    is_other = isinstance(kind, str) and kind != MACHINE
+    return [*(["kind"] if is_other else []), *(["host"] if host is not None else [])]
+
+
+def _with_profiles(
+    route: Route, entry: Mapping[str, Any]
+) -> Iterator[tuple[Route, Mapping[str, Any]]]:
+    """A target's entry, and its profiles as far as they are mappings."""
+    yield route, entry
+    profiles = entry.get("profiles")
+    for name, profile in profiles.items() if isinstance(profiles, dict) else ():
+        if isinstance(profile, dict):
+            yield (*route, "profiles", name), profile
+
+
 def _entries(document: Document) -> Iterator[tuple[Route, Mapping[str, Any]]]:
-    """Root, models, datasets and targets, as far as they are mappings."""
+    """Root, models, datasets, targets and their profiles, as far as they are mappings."""
     yield (), document.data
     for section in ("model", "dataset", "targets"):
         entries = document.data.get(section)
         for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
-                yield (section, name), entry
+                yield from _with_profiles((section, name), entry)
 
 
 def _grid_problems(document: Document) -> list[Problem]:
@@ -258,6 +286,8 @@ def _opposite_problems(document: Document) -> Iterator[Problem]:
 
 def _shape_at(shape: type[Part], route: Route) -> type[Part]:
     """The shape of the mapping that the last key of the route stands in."""
+    if len(route) > 4 and route[:1] == TARGET and route[2] == "profiles":  # noqa: PLR2004
+        return Profile
     if len(route) > 1 and route[0] in SHAPES:
         return SHAPES[str(route[0])]
     return shape

@@ -292,6 +292,7 @@ def written_resources(need: Resources) -> dict[str, Any]:
         "disk": None if need.disk_mib is None else render_memory(need.disk_mib),
         "time": None if need.time_limit is None else render_limit(need.time_limit),
         "nodes": None if need.nodes == 1 else str(need.nodes),
+        "processes": None if need.processes == 1 else str(need.processes),
         "hostname_whitelist": list(need.hosts),
         "hostname_blacklist": list(need.hosts_denied),
         "extra": dict(need.extra),
