@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import end_queue, require_program
+from tests.conftest import end_queue, eventually, require_program
 from tests.stubs import write_uv_project
 
 from launchbay.backends.machine import (
@@ -19,9 +19,9 @@ from launchbay.backends.machine import (
     open_machine,
     parse_devices,
 )
-from launchbay.backends.machine_status import parse_status
-from launchbay.core.backend import Facts, Opening
-from launchbay.core.errors import Rejected, StoreError, Unreachable, Unsupported
+from launchbay.backends.machine_status import parse_room, parse_status
+from launchbay.core.backend import Facts, Opening, Room
+from launchbay.core.errors import BadRequest, Rejected, StoreError, Unreachable, Unsupported
 from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Resources, Script
 from launchbay.core.python import Python, activation, environment_id, render_setup
@@ -47,10 +47,10 @@ class Deaf(LocalHost):
 
     def run(
         self,
-        argv: Sequence[str],  # noqa: ARG002
+        argv: Sequence[str],
         *,
-        stdin: str = "",  # noqa: ARG002
-        tell: Callable[[str], None] | None = None,  # noqa: ARG002
+        stdin: str = "",
+        tell: Callable[[str], None] | None = None,
     ) -> Completed:
         return self.completed
 
@@ -445,14 +445,14 @@ def test_state_folder_that_cannot_be_written(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
 
     with pytest.raises(StoreError) as caught:
-        backend().feed()
+        backend().feed([])
     assert "XDG_STATE_HOME" in str(caught.value.hint)
 
 
 def test_node_programs_are_kept_once(state: Path) -> None:
     """What travels is one folder named by its content, complete, whoever calls."""
     for _ in range(2):
-        backend().feed()
+        backend().feed([])
     (folder,) = (state / "launchbay" / "node").iterdir()
     kept = {path.name for path in folder.iterdir()}
 
@@ -464,6 +464,8 @@ def test_survey_installs_nothing(state: Path) -> None:
     facts = backend().survey()
 
     assert facts.cpus
+    assert facts.details["python"].startswith("3.")
+    assert facts.details["home"] == str(Path.home())
     assert not state.exists()
 
 
@@ -552,3 +554,157 @@ def test_environment_that_is_there(python: Python) -> None:
     desk = MachineBackend("desk", MachineOptions(root=Path("/bay")), broken)
 
     assert desk.build_python(python, snapshot="", key="k3y", tell=print) == activation(python, "")
+
+
+class Far(LocalHost):
+    """This machine under a name."""
+
+    name = "box"
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+
+def test_far_target_opens_with_its_host() -> None:
+    """A target with a `host:` keeps its runs there, at home unless it says where."""
+    given: list[dict[str, Any]] = [
+        {"host": "me@box"},
+        {"host": "me@box", "root": "~/lab"},
+        {"host": "me@box", "root": "/scratch/me"},
+    ]
+    opened = [open_machine(Opening(target="t", options=one, root=Path("/bay"))) for one in given]
+
+    assert [target._options.root for target in opened] == [
+        Path("~/bay"),
+        Path("~/lab"),
+        Path("/scratch/me"),
+    ]
+    assert {target._host.name for target in opened} == {"me@box"}
+
+
+def test_far_plan_has_nothing_of_this_machine() -> None:
+    """Links to this machine are left out, and `~` is left to the machine there."""
+    far = MachineBackend("box", MachineOptions(root=Path("~/bay")), Far(), facts=PLAIN)
+    (plan,) = far.plan([job(links={"data": "/home/me/data"})])
+    header, line = map(json.loads, plan.document.splitlines())
+
+    assert (header["root"], line["links"]) == ("~/bay", {})
+
+
+@pytest.fixture
+def desk(state: Path, tmp_path: Path) -> MachineBackend:
+    """A target on this machine."""
+    return open_desk(tmp_path / "bay")
+
+
+def start(target: MachineBackend, wanted: Job) -> Handle:
+    """Submit a job and wait until it runs."""
+    (plan,) = target.plan([wanted])
+    (handle,) = target.submit(plan)
+    assert isinstance(handle, Handle)
+    eventually(lambda: target.poll([handle])[handle].state is State.RUNNING)
+    return handle
+
+
+def test_home_there_is_where_runs_go(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A root that begins with `~` is found again by every verb."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    far = MachineBackend("box", MachineOptions(root=Path("~/bay")), Far(), facts=PLAIN)
+    handle = start(far, job(command=Argv(("sleep", "600"))))
+    found = far.discover()
+    far.cancel([handle])
+    eventually(lambda: far.poll([handle])[handle].state is State.CANCELLED)
+
+    assert found == [handle]
+    assert (tmp_path / "bay" / "runs" / handle.run_id / "job.json").is_file()
+
+
+def test_shell_of_a_run(desk: MachineBackend, tmp_path: Path) -> None:
+    """A command finds the run's folder, variables and GPUs; one that ended lets nobody in."""
+    handle = start(desk, job(command=Argv(("sleep", "600")), env={"OWN": "it's"}))
+    run = tmp_path / "bay" / "runs" / handle.run_id
+    events = run / "attempts" / "1" / "events.jsonl"
+    events.write_text(events.read_text().replace('"devices":""', '"devices":"1,3"'))
+    text = 'echo "$OWN $BAY_ATTEMPT $CUDA_VISIBLE_DEVICES $PWD $1"'
+    argv = desk.shell_argv(handle, ["sh", "-c", text, "sh", "a  b"])
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    desk.cancel([handle])
+    eventually(lambda: desk.poll([handle])[handle].state.final)
+
+    assert done.stdout == f"it's 1 1,3 {run}/work a  b\n"
+    with pytest.raises(BadRequest, match="`lr-4x7ab` does not run: it is cancelled"):
+        desk.shell_argv(handle)
+
+
+def test_shell_without_a_command(
+    desk: MachineBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the person's own shell."""
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    handle = start(desk, job(command=Argv(("sleep", "600"))))
+    argv = desk.shell_argv(handle)
+    done = subprocess.run(argv, input="pwd\n", capture_output=True, text=True, check=True)
+    desk.cancel([handle])
+
+    assert done.stdout == f"{tmp_path}/bay/runs/{handle.run_id}/work\n"
+
+
+def test_ports_of_this_machine_need_no_lead(desk: MachineBackend) -> None:
+    """What runs here is reached as it is."""
+    handle = start(desk, job(command=Argv(("sleep", "600"))))
+    with pytest.raises(Unsupported, match="this machine needs no forwarding"):
+        desk.forward_argv(handle, 8000, 8000)
+    desk.cancel([handle])
+
+
+def test_capacity_of_a_machine(desk: MachineBackend) -> None:
+    """What runs hold is not free; what waits is counted."""
+    (empty,) = desk.capacity()
+    handle = start(
+        desk, job(command=Argv(("sleep", "600")), parallel=1, resources=Resources(cpus=1))
+    )
+    (plan,) = desk.plan([job(run_id="lr-other", parallel=1, resources=Resources(cpus=1))])
+    list(desk.submit(plan))
+    (room,) = desk.capacity()
+    desk.cancel([handle, Handle("lr-other", "desk", "queue/p/lr-other")])
+
+    assert (empty.free, empty.waiting, empty.users, empty.note) == (empty.total, 0, {}, "")
+    assert room.total["cpus"] - room.free["cpus"] == 1
+    assert (room.waiting, room.note) == (1, "1 of your runs run here")
+    assert [held["cpus"] for held in room.users.values()] == [1]
+
+
+def test_gpus_that_others_use_are_not_free() -> None:
+    """What a machine says of its GPUs is told apart: ours, others', free."""
+    room = parse_room(
+        {
+            "host": "box",
+            "user": "me",
+            "total": {"cpus": 8, "memory_mib": None, "gpus": 4},
+            "held": {"cpus": 2.0, "memory_mib": 0.0, "gpus": 1.5},
+            "busy_gpus": ["3"],
+            "running": 2,
+            "waiting": 0,
+        }
+    )
+
+    assert room == Room(
+        name="box",
+        total={"cpus": 8, "gpus": 4},
+        free={"cpus": 6, "gpus": 1.5},
+        users={"me": {"cpus": 2.0, "memory_mib": 0.0, "gpus": 1.5}},
+        note="2 of your runs run here; others use 1 GPU",
+    )
+
+
+def test_outputs_on_this_machine_are_at_home(desk: MachineBackend, tmp_path: Path) -> None:
+    """Pulling into the run's own folder changes nothing."""
+    handle = start(desk, job(command=Argv(("sleep", "600"))))
+    run = tmp_path / "bay" / "runs" / handle.run_id
+    before = sorted(run.rglob("*"))
+    desk.pull(handle, run)
+    desk.cancel([handle])
+
+    assert before == [path for path in sorted(run.rglob("*")) if path.name != "cancel"]

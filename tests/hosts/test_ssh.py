@@ -9,8 +9,16 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.conftest import require_program
 
-from launchbay.core.errors import StoreError, TargetError, Unauthorized, Unreachable
-from launchbay.hosts.ssh import control_folder
+from launchbay.core.errors import (
+    StoreError,
+    TargetError,
+    Unauthorized,
+    Unreachable,
+    Unsupported,
+)
+from launchbay.hosts.local import LocalHost
+from launchbay.hosts.reach import reach
+from launchbay.hosts.ssh import SSHHost, control_folder
 from launchbay.hosts.ssh_words import (
     explain,
     find_start,
@@ -20,6 +28,7 @@ from launchbay.hosts.ssh_words import (
     render_path,
     render_reading,
     render_script,
+    render_verbatim,
     render_writing,
     tell_lines,
 )
@@ -208,3 +217,68 @@ def test_long_runtime_folder_is_not_used(tmp_path: Path) -> None:
     folder = control_folder({"XDG_RUNTIME_DIR": str(tmp_path / ("x" * 90))})
 
     assert folder.parent == Path("/tmp")  # noqa: S108
+
+
+ODD = [
+    "",
+    "it's",
+    '"',
+    "!x !! ",
+    "a\\\\b\\",
+    "$HOME `no`",
+    "ü\udcff",
+    "%s\\0",
+    "{a,b}*~",
+    "\n",
+    "x\n",
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh", "dash"])
+def test_every_login_shell_passes_words_on(shell: str) -> None:
+    """Whatever reads the text of a login, the program gets its words verbatim."""
+    text = render_verbatim(["printf", "[%s]", *ODD])
+    argv = [require_program(shell), "-c", text]
+    done = subprocess.run(argv, capture_output=True, check=False)
+
+    assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"[{word}]" for word in ODD)
+
+
+def test_text_for_a_login_shell_is_plain() -> None:
+    """Of what shells read differently nothing is left but one pair of quotes."""
+    text = render_verbatim(["a b", "it's"])
+
+    assert text.count("'") == 2
+    assert text.endswith(" exec,0040,0047a,0040b,0047,0040,0047it,0047,0042,0047,0042,0047s,0047")
+    with pytest.raises(ValueError, match="null"):
+        render_verbatim(["a\0b"])
+
+
+def test_config_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`BAY_SSH_CONFIG` names another file than ~/.ssh/config."""
+    config = tmp_path / "config"
+    config.write_text("")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("BAY_SSH_CONFIG", str(config))
+    given = SSHHost("me@box").terminal_argv(["true"])
+    monkeypatch.delenv("BAY_SSH_CONFIG")
+    own = SSHHost("me@box").terminal_argv(["true"])
+
+    assert given[:3] == ["ssh", "-F", str(config)]
+    assert "-F" not in own
+
+
+def test_host_of_a_target() -> None:
+    """Without a name it is this machine, with one what `ssh` reaches."""
+    here, there = reach("", "local"), reach("me@box", "box")
+
+    assert (type(here), type(there)) == (LocalHost, SSHHost)
+    assert (here.name, there.name) == ("", "me@box")
+
+
+def test_nothing_leads_through_this_machine() -> None:
+    """A port of this machine needs no way to it."""
+    with pytest.raises(Unsupported, match="needs no forwarding") as caught:
+        LocalHost().forward_argv(8000, "127.0.0.1", 80)
+
+    assert caught.value.hint == "its programs reach `127.0.0.1:80` as it is"

@@ -159,6 +159,8 @@ def test_start_is_recorded(script: Script) -> None:
         "pid": process.pid,
         "start": ticks,
         "devices": "",
+        "allocation": "",
+        "task": "",
     }
 
 
@@ -208,7 +210,7 @@ def ignores(pid: int, number: int) -> bool:
 
 
 def test_usr1_is_passed_on(script: Script) -> None:
-    """USR1 reaches the command, as often as it is sent, and ends nothing."""
+    """USR1 reaches the command, as often as it is sent, ends nothing, and is recorded."""
     folder = script.make(script=f"trap 'echo told' USR1; echo ready; {WAITS}")
     process = script.start(folder)
     eventually(lambda: log_of(folder))
@@ -221,7 +223,13 @@ def test_usr1_is_passed_on(script: Script) -> None:
     (folder / "work" / "go").touch()
     process.communicate()
 
-    assert exit_of(folder) == {"event": "exit", "code": 0, "signal": "", "phase": "command"}
+    assert exit_of(folder) == {
+        "event": "exit",
+        "code": 0,
+        "signal": "",
+        "phase": "command",
+        "warned": 1,
+    }
 
 
 def test_cancelled_before_it_began(script: Script) -> None:

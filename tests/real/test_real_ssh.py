@@ -24,7 +24,7 @@ from tests.conftest import eventually, require_program
 from launchbay.core.errors import Rejected, TargetError, Unauthorized, Unreachable
 from launchbay.core.host import Completed
 from launchbay.hosts.ssh import SSHHost
-from launchbay.testing.contract import HostContract
+from launchbay.testing.contract import NASTY, HostContract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -502,3 +502,29 @@ def test_silent_host_is_unreachable_for_all_at_once(sshd: Sshd, control: Path) -
 
     assert tried == 1
     assert said == {"`box` does not answer: Connection timed out during banner exchange"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+def test_terminal_by_every_login_shell(box: SSHHost, sshd: Sshd, shell: str) -> None:
+    """A person's command gets its words over the open connection, whatever shell reads them."""
+    box.run(["true"])
+    before = sshd.logins
+    sshd.shell(require_program(shell))
+    words = [*NASTY, "!x", "\\\\", "\udcff", "%s", "{a,b}", "x\n"]
+    argv = box.terminal_argv(["printf", "[%s]", *words])
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    finally:
+        sshd.shell("/bin/bash")
+
+    assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"[{word}]" for word in words)
+    assert sshd.logins == before
+
+
+def test_terminal_without_a_connection(box: SSHHost, sshd: Sshd) -> None:
+    """Where the shared connection is closed a person's command logs in by itself."""
+    before = sshd.logins
+    argv = box.terminal_argv(["echo", "in"])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+    assert (done.stdout, done.returncode, sshd.logins) == (b"in\n", 0, before + 1)

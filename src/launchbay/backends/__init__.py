@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from launchbay.core.errors import ConfigError, MissingExtra
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Backend, Opening
 
 GROUP = "launchbay.backends"
-LATER = frozenset({"slurm", "kubernetes"})
+LATER = frozenset({"kubernetes"})
 """Kinds that files may name already."""
+OURS = {"machine": "open_machine", "slurm": "open_slurm"}
+"""The kinds that come with launchbay, each in a module of its name."""
 
 
 def kinds() -> list[str]:
@@ -30,11 +33,10 @@ def load(kind: str) -> Callable[[Opening], Backend]:
         ConfigError: when no installed package brings the kind.
         MissingExtra: when its own packages are missing.
     """
-    if kind == "machine":
+    if kind in OURS:
         # Looking through every installed package for what we know costs more than the whole start.
-        from launchbay.backends.machine import open_machine  # noqa: PLC0415
-
-        return open_machine
+        module = import_module(f"launchbay.backends.{kind}")
+        return cast("Callable[[Opening], Backend]", getattr(module, OURS[kind]))
     points = _entry_points().select(name=kind)
     if not points and kind in LATER:
         raise ConfigError(

@@ -1,28 +1,28 @@
-"""A queue of runs on one host: this machine or, later, any that SSH reaches.
+"""A queue of runs on one host: this machine or any that SSH reaches.
 
 Drives `node/pack.py`, one call a verb. The queue and its GPU slots belong to the user and the
-host, whatever the project or the target's name.
+host, whatever the project, the target's name, or the machine that somebody sits at.
+
+A run on another machine has the environment of its login there, not the one of this terminal; what
+the frozen code leaves out is not linked there, since it is here.
 """
 
 from __future__ import annotations
 
-import codecs
-import hashlib
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.machine_capacity import Capacity
-from launchbay.backends.machine_status import parse_status
-from launchbay.core import rundir
+from launchbay.backends.depot import Depot
+from launchbay.backends.machine_capacity import Limits
+from launchbay.backends.machine_status import parse_room, parse_status
 from launchbay.core.backend import (
     Backend,
+    Capacity,
     Diagnosis,
     Discovery,
     Environments,
@@ -30,19 +30,23 @@ from launchbay.core.backend import (
     Feeding,
     Finding,
     Foreground,
+    Forwarding,
+    Interactive,
     LogChunk,
     Opening,
+    Outputs,
     Plan,
     Refusal,
+    Room,
     Staging,
     Survey,
 )
-from launchbay.core.errors import Rejected, StoreError, Unreachable
+from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
 from launchbay.core.job import Job, to_record
 from launchbay.core.naming import digest
 from launchbay.core.python import Python, activation, build_argv, build_failure
-from launchbay.core.run import Handle, Status
-from launchbay.hosts.local import LocalHost
+from launchbay.core.run import Handle, State, Status
+from launchbay.hosts.reach import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,24 +54,25 @@ if TYPE_CHECKING:
     from launchbay.core.host import Host
 
 FORMAT = 1
-NODE_PROGRAMS = (
-    "entries.py",
-    "environment.sh",
-    "files.py",
-    "hardware.py",
-    "line.py",
-    "live.py",
-    "pack.py",
-    "processes.py",
-    "records.py",
-    "run.sh",
-    "runfolder.py",
-    "slots.py",
-    "waiting.py",
-    "worker.py",
-)
 CHUNK = 500
 """Runs per plan: each chunk's handles are stored before the next is sent."""
+FAR_ROOT = "~/bay"
+"""Where a target on another machine keeps runs when it does not say."""
+FAR_UMASK = 0o077
+
+# $1 the run's folder, $2 the attempt, then a command; none is a shell. The GPUs are the run's own.
+ENTER = r"""
+bay_run=$1 bay_attempt=$2
+shift 2
+. "$bay_run/env.sh"
+cd "$bay_run/work/$bay_subfolder" 2>/dev/null || cd "$bay_run" || exit 1
+bay_events=$bay_run/attempts/$bay_attempt/events.jsonl
+bay_given=$(sed -n 's/.*"devices":"\([^"]\{1,\}\)".*/\1/p' "$bay_events")
+[ -z "$bay_given" ] || export CUDA_VISIBLE_DEVICES="$bay_given" CUDA_DEVICE_ORDER=PCI_BUS_ID
+[ $# -gt 0 ] || set -- "${SHELL:-sh}"
+export BAY_ATTEMPT="$bay_attempt"
+exec "$@"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +87,18 @@ class MachineOptions:
 
 
 class MachineBackend(
-    Backend, Staging, Environments, Survey, Discovery, Feeding, Foreground, Diagnosis
+    Backend,
+    Staging,
+    Environments,
+    Survey,
+    Discovery,
+    Feeding,
+    Outputs,
+    Interactive,
+    Forwarding,
+    Capacity,
+    Foreground,
+    Diagnosis,
 ):
     """The queue of one user on one host."""
 
@@ -98,14 +114,15 @@ class MachineBackend(
         self.target = target
         self._options = options
         self._host = host
-        self._capacity = Capacity(
+        self._depot = Depot(host, options.root, target=target)
+        self._limits = Limits(
             target=target, facts=facts, parallel=options.parallel, devices=options.devices
         )
         self._secret = secret
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         for job in jobs:
-            self._capacity.check(job)
+            self._limits.check(job)
         chunks = (jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK))
         return [self._plan_chunk(tuple(chunk)) for chunk in chunks]
 
@@ -129,37 +146,22 @@ class MachineBackend(
             list(self._pack("cancel", self._question(handles)))
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
-        run = rundir.run_folder(self._options.root, handle.run_id)
-        path = rundir.attempt_folder(run, _attempt(handle)) / rundir.log_name(rank)
-        offset = int(cursor or 0)
-        data = self._host.read_bytes(path, offset=offset)
-        # A character that is half written stays for the next time.
-        text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
-        return LogChunk(text=text, cursor=str(offset + used))
+        return self._depot.read_log(handle.run_id, _attempt(handle), rank, cursor)
 
     def stage(self, snapshot: str, tree: Path) -> None:
-        place = self._options.root / "snapshots" / snapshot
-        if place == tree or place.is_dir():
-            return
-        # Its target's root is elsewhere on this machine, perhaps on another disk.
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = place.with_name(f"{snapshot}.{os.getpid()}")
-        done = self._host.run(["cp", "-a", str(tree), str(draft)])
-        if not done.ok:
-            raise Rejected(f"the code could not be copied to `{place}`: {done.stderr.strip()}")
-        draft.rename(place)
+        self._depot.stage(snapshot, tree)
 
     def build_python(
         self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
     ) -> str:
-        place = str(self._options.root / "envs" / key)
-        if python.is_built:
-            tree = str(self._options.root / "snapshots" / snapshot)
-            script = str(_install_node_programs() / "environment.sh")
-            argv = build_argv(python, script, place=place, tree=tree)
-            done = self._host.run(argv, tell=partial(_tell_progress, tell))
-            if not done.ok:
-                raise build_failure(python, self.target, done)
+        if not python.is_built:
+            return activation(python, "")
+        root = self._depot.root_path()
+        place = f"{root}/envs/{key}"
+        words = build_argv(python, "", place=place, tree=f"{root}/snapshots/{snapshot}")[2:]
+        done = self._depot.call("environment.sh", *words, tell=partial(_tell_progress, tell))
+        if not done.ok:
+            raise build_failure(python, self.target, done)
         return activation(python, place)
 
     def survey(self) -> Facts:
@@ -169,20 +171,43 @@ class MachineBackend(
             cpus=line["cpus"],
             memory_mib=line["memory_mib"],
             gpus=tuple((index, name) for index, name in line["gpus"]),
+            details={"python": line["python"], "home": line["home"]},
         )
 
     def discover(self) -> list[Handle]:
-        lines = [line for line in self._pack("list", "") if line["root"] == str(self._options.root)]
+        root = self._depot.root_path()
+        lines = [line for line in self._pack("list", "") if line["root"] == root]
         return [Handle(line["run"], line["target"], line["native_id"]) for line in lines]
 
-    def feed(self) -> None:
+    def feed(self, handles: Sequence[Handle]) -> None:  # noqa: ARG002
         list(self._pack("look", self._question([])))
 
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
+        self._depot.pull(handle.run_id, twin, patterns)
+
+    def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
+        self._check_running(handle)
+        words = [self._depot.run_path(handle.run_id), str(_attempt(handle)), *command]
+        return self._host.terminal_argv(["sh", "-c", ENTER, "sh", *words])
+
+    def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:
+        self._check_running(handle)
+        return self._host.forward_argv(port, "127.0.0.1", to_port)
+
+    def capacity(self) -> list[Room]:
+        (line,) = self._pack("capacity", "")
+        return [parse_room(line)]
+
     def prepare(self, plan: Plan) -> tuple[Handle, list[str]]:
+        if self._host.name:
+            raise Unsupported(
+                f"`--here` runs on this machine, and `{self.target}` is `{self._host.name}`",
+                hint="choose a target on this machine, such as `--target local`",
+            )
         (line,) = self._pack("prepare", self._sealed(plan))
         (job,) = plan.jobs
-        script = _install_node_programs() / "run.sh"
-        argv = ["sh", str(script), line["folder"], str(job.attempt)]
+        script = f"{self._depot.programs()}/run.sh"
+        argv = ["sh", script, line["folder"], str(job.attempt)]
         return self._handle(plan.id, job), ["env", f"BAY_HERE={job.project_folder}", *argv]
 
     def diagnose(self) -> list[Finding]:
@@ -193,18 +218,24 @@ class MachineBackend(
             Finding(level="ok", subject="memory", message=f"{facts.memory_mib} MiB"),
             Finding(level="ok", subject="GPUs", message=gpus),
         ]
-        root = self._options.root
-        nearest = next(folder for folder in (root, *root.parents) if folder.exists())
-        if not os.access(nearest, os.W_OK):
+        if folder := self._depot.unwritable():
             findings.append(
                 Finding(
                     level="problem",
                     subject="root",
-                    message=f"`{nearest}` is not writable",
+                    message=f"`{folder}` is not writable",
                     remedy=f"choose another `root:` for target `{self.target}`",
                 )
             )
         return findings
+
+    def _check_running(self, handle: Handle) -> None:
+        state = self.poll([handle])[handle].state
+        if state is not State.RUNNING:
+            raise BadRequest(
+                f"`{handle.run_id}` does not run: it is {state.value}",
+                hint="`bay ls` shows what runs",
+            )
 
     def _plan_chunk(self, jobs: tuple[Job, ...]) -> Plan:
         plan_id = digest([[job.run_id, job.attempt] for job in jobs])[:10]
@@ -221,9 +252,11 @@ class MachineBackend(
     def _render_job(self, plan_id: str, job: Job) -> dict[str, Any]:
         return {
             **to_record(job),
+            # They lead to places on this machine.
+            "links": {} if self._host.name else job.links,
             "native_id": _native(plan_id, job.run_id, job.attempt),
-            "needs": self._capacity.render_needs(job.resources),
-            "caps": self._capacity.render_caps(job),
+            "needs": self._limits.render_needs(job.resources),
+            "caps": self._limits.render_caps(job),
         }
 
     def _sealed(self, plan: Plan) -> str:
@@ -231,7 +264,7 @@ class MachineBackend(
         names = sorted({name for job in plan.jobs for name in job.secrets})
         private = {
             "environment": dict(self._host.environment()),
-            "umask": f"{_umask():03o}",
+            "umask": f"{FAR_UMASK if self._host.name else _umask():03o}",
             "secrets": {name: self._secret(name) for name in names},
         }
         return plan.document + json.dumps(private) + "\n"
@@ -245,9 +278,11 @@ class MachineBackend(
 
     def _pack(self, verb: str, stdin: str) -> Iterator[dict[str, Any]]:
         # A survey is part of planning, which writes nothing.
-        folder = _packaged_programs() if verb == "survey" else _install_node_programs()
-        argv = [sys.executable, "-S", "-E", str(folder / "pack.py"), verb]
-        done = self._host.run(argv, stdin=stdin)
+        look_round = verb == "survey"
+        depot = self._depot
+        done = (
+            depot.visit("pack.py", verb) if look_round else depot.call("pack.py", verb, stdin=stdin)
+        )
         for text in done.stdout.splitlines():
             line = json.loads(text)
             if "error" in line:
@@ -261,19 +296,26 @@ class MachineBackend(
 def open_machine(opening: Opening) -> MachineBackend:
     """A target of kind `machine`."""
     options = opening.options
-    devices = options.get("devices", "auto")
-    root = options.get("root")
+    host = str(options.get("host") or "")
     return MachineBackend(
         opening.target,
         MachineOptions(
-            root=Path(root).expanduser().absolute() if root else opening.root,
+            root=_root(opening, host),
             parallel=int(options["parallel"]) if options.get("parallel") else None,
-            devices=parse_devices(devices),
+            devices=parse_devices(options.get("devices", "auto")),
         ),
-        LocalHost(),
+        reach(host, opening.target),
         facts=opening.facts,
         secret=opening.secret,
     )
+
+
+def _root(opening: Opening, host: str) -> Path:
+    root = opening.options.get("root")
+    if host:
+        # `~` is the home there.
+        return Path(root or FAR_ROOT)
+    return Path(root).expanduser().absolute() if root else opening.root
 
 
 def parse_devices(value: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -308,30 +350,3 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def _packaged_programs() -> Path:
-    return Path(str(files("launchbay.node")))
-
-
-def _install_node_programs() -> Path:
-    """Keep the node programs where a queue outlives the environment that brought them."""
-    texts = {name: (_packaged_programs() / name).read_bytes() for name in NODE_PROGRAMS}
-    version = hashlib.sha256(b"".join(texts.values())).hexdigest()[:12]
-    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    folder = Path(state) / "launchbay" / "node" / version
-    if not folder.is_dir():
-        draft = folder.with_name(f"{version}.{os.getpid()}")
-        try:
-            draft.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for name, text in texts.items():
-                (draft / name).write_bytes(text)
-            draft.rename(folder)
-        except OSError as err:
-            # Somebody else may have been quicker.
-            if not folder.is_dir():
-                raise StoreError(
-                    f"`{folder}` cannot be written: {err.strerror}",
-                    hint="free some space, or set XDG_STATE_HOME to a folder you can write",
-                ) from err
-    return folder

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capacity:
+class Limits:
     """A target on one machine: what was seen of it, and what its entry says."""
 
     target: str

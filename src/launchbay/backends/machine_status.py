@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from launchbay.core.backend import Room
 from launchbay.core.run import Cause, State, Status
 
 if TYPE_CHECKING:
@@ -28,6 +29,25 @@ def parse_status(line: Mapping[str, Any]) -> Status:
         started_at=line.get("started"),
         ended_at=line.get("ended"),
         metrics=line.get("metrics") or {},
+    )
+
+
+def parse_room(line: Mapping[str, Any]) -> Room:
+    """What pack.py's `capacity` says of the machine."""
+    total = {word: amount for word, amount in line["total"].items() if amount is not None}
+    held = line["held"]
+    others = len(line["busy_gpus"])
+    free = {word: max(0, amount - held[word]) for word, amount in total.items()}
+    free["gpus"] = max(0, free["gpus"] - others)
+    notes = [f"{line['running']} of your runs run here"] if line["running"] else []
+    notes += [f"others use {others} GPU"] if others else []
+    return Room(
+        name=line["host"],
+        total=total,
+        free=free,
+        waiting=line["waiting"],
+        users={line["user"]: held} if line["running"] else {},
+        note="; ".join(notes),
     )
 
 

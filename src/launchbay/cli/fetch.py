@@ -49,7 +49,8 @@ def command(
     What has not changed since the last time is not copied again; runs that go on may be fetched.
     """
     runs = select(lab.store, selection) if selection.given else [one(lab, selection)]
-    there = [run for run in lab.refresh(runs).runs if lab.folder(run).is_dir()]
+    now = lab.refresh(runs).runs
+    there = [run for run in now if run.place.get("host") or lab.folder(run).is_dir()]
     if len(there) < len(runs):
         say(f"{len(runs) - len(there)} of {len(runs)} runs have no files here")
     if not there:

@@ -73,13 +73,13 @@ def _summarize_one(lab: Lab, run: Run) -> None:
     spent = duration(run, lab.clock())
     took = f" after {render_span(spent)}" if spent is not None else ""
     reason = f": {run.status.reason}" if run.status.reason else ""
-    say(f"{run.suffix} {run.state}{took}{reason} · outputs: {lab.folder(run) / rundir.OUT}")
+    say(f"{run.suffix} {run.state}{took}{reason} · outputs: {lab.where(run)}/{rundir.OUT}")
     if run.state is not State.SUCCEEDED:
         say(f"`bay show {run.suffix}` tells more, `bay rerun {run.suffix}` tries again")
 
 
 def _shared_folder(lab: Lab, runs: Sequence[Run]) -> str:
-    return str(lab.folder(runs[0]).parent)
+    return lab.where(runs[0]).rpartition("/")[0]
 
 
 def _guarded(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> Iterable[Look]:

@@ -31,7 +31,7 @@ def run_record(run: Run, lab: Lab) -> dict[str, Any]:
         "native_id": run.native_id,
         "code": run.code,
         "nodes": list(status.nodes),
-        "out": str(lab.folder(run) / rundir.OUT),
+        "out": f"{lab.where(run)}/{rundir.OUT}",
         "note": run.note,
         "tags": list(run.tags),
         "created_at": render_moment(run.created_at),

@@ -25,5 +25,4 @@ def command(*, lab: Lab, selection: Selection) -> int:
     if not going:
         say("nothing waits or runs; `bay ls` lists what ended")
         return 0
-    lab.feed(going)
     return follow(lab, going)

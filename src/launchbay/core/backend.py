@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Facts:
     memory_mib: int | None = None
     gpus: tuple[tuple[str, str], ...] = ()
     """The id and the name of each GPU."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What only its kind of target knows of itself, as plain data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,8 @@ class Backend(Protocol):
     """
 
     target: str
+    look_every_s: float = 0.0
+    """How often one user may ask it what became of runs, over all terminals; 0 is at any time."""
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         """Pure given the options and facts it was opened with: no network, files, clock, chance.
@@ -143,8 +147,80 @@ class Discovery(Protocol):
 class Feeding(Protocol):
     """May need a push to start what was already asked for."""
 
-    def feed(self) -> None:
-        """Start what waits on this side; nothing to do is fine."""
+    def feed(self, handles: Sequence[Handle]) -> None:
+        """Start what of these was taken and nobody works on; nothing to do is fine."""
+
+
+@runtime_checkable
+class Outputs(Protocol):
+    """Holds the files of runs elsewhere."""
+
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
+        """Have in `twin` what is new of the run's folder: outputs, logs, records.
+
+        A file that is there as it is, by size and time, is not sent again; each is written whole
+        or not at all. What may hold secrets stays where it is, and so does the working folder.
+
+        Args:
+            handle: the run.
+            twin: its folder here; made where it is missing.
+            patterns: outputs that are wanted, as `bay fetch` takes them; none wants all.
+        """
+
+
+@runtime_checkable
+class Interactive(Protocol):
+    """Lets a person in."""
+
+    def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
+        """What a terminal executes to be where the run runs; no command is a shell.
+
+        Raises:
+            BadRequest: when it does not run.
+        """
+
+
+@runtime_checkable
+class Forwarding(Protocol):
+    """Can lead a port of this machine to one where a run runs."""
+
+    def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:
+        """What stays in the foreground as long as `port` here is the run's `to_port`.
+
+        Raises:
+            BadRequest: when it does not run.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a part of a target has, what is free of it, and who waits or uses it."""
+
+    name: str
+    total: Mapping[str, float]
+    """What there is, by its word: nodes, cpus, gpus."""
+    free: Mapping[str, float]
+    waiting: int = 0
+    """Jobs that wait for it."""
+    users: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Who uses how much, as far as the target tells."""
+    note: str = ""
+
+
+@runtime_checkable
+class Capacity(Protocol):
+    """Can say what is free."""
+
+    def capacity(self) -> list[Room]:
+        """What each part has, and what of it is free now."""
+
+
+@runtime_checkable
+class Trial(Protocol):
+    """Can ask what would become of a plan, without sending it."""
+
+    def trial(self, plan: Plan) -> list[Finding]:
+        """When it is expected to start, or why it would be refused."""
 
 
 @runtime_checkable
@@ -169,6 +245,11 @@ CAPABILITIES: Mapping[str, type] = {
     "Survey": Survey,
     "Discovery": Discovery,
     "Feeding": Feeding,
+    "Outputs": Outputs,
+    "Interactive": Interactive,
+    "Forwarding": Forwarding,
+    "Capacity": Capacity,
+    "Trial": Trial,
     "Foreground": Foreground,
     "Diagnosis": Diagnosis,
 }

@@ -60,6 +60,25 @@ class Host(Protocol):
     def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
         """The file from `offset` to its present end; empty where there is no file."""
 
+    def write_bytes(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
+        """Write the file whole or not at all; missing folders are made, for the owner only.
+
+        Raises:
+            Rejected: when it cannot be written.
+        """
+
+    def terminal_argv(self, argv: Sequence[str]) -> list[str]:
+        """What a terminal here executes to have the command there, with that terminal."""
+
+    def forward_argv(self, port: int, to_host: str, to_port: int) -> list[str]:
+        """What stays in the foreground while `port` here leads to a port that the host reaches.
+
+        Only this machine's own programs can connect.
+
+        Raises:
+            Unsupported: when there is nothing to lead through.
+        """
+
     def environment(self) -> Mapping[str, str]:
         """The variables that a person's shell there would hand to a program."""
 

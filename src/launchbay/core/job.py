@@ -33,7 +33,10 @@ class Resources:
     """What a job needs; `None` means that nobody asked."""
 
     nodes: int = 1
+    processes: int = 1
+    """On each node; above 1, or on several nodes, the command is started once for each."""
     cpus: float | None = None
+    """Of one node."""
     gpus: float | None = None
     """Whole, or a fraction below 1: several runs share one."""
     gpu_types: tuple[str, ...] = ()
@@ -48,6 +51,20 @@ class Resources:
     hosts_denied: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further resources by the target's own names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What is to be done about a run that waits, ends early or fails."""
+
+    pack: str = ""
+    """Runs that share an allocation: a number, or `node` for as many as one node holds."""
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """How often a failed run is tried again, by its cause or by a pattern of its log."""
+    resume: bool = False
+    """Whether it is warned before its time limit, and continued after."""
+    grace_s: float = 120.0
+    """How long before the limit it is warned."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,7 @@ class Recipe:
     python: Python | None = None
     setup: str = ""
     """Shell lines before the command; a failing one fails the run."""
+    policy: Policy = field(default_factory=Policy)
     options: Mapping[str, Any] = field(default_factory=dict)
     """What only some kinds of target understand."""
 
@@ -106,6 +124,7 @@ class Job:
     """Shell lines before the command; a failing one fails the run."""
     image: str = ""
     resources: Resources = field(default_factory=Resources)
+    policy: Policy = field(default_factory=Policy)
     options: Mapping[str, Any] = field(default_factory=dict)
     """What only some kinds of target understand."""
     parallel: int | None = None
@@ -142,6 +161,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "words": command.words if isinstance(command, Argv) else (),
         "script": command.text if isinstance(command, Script) else "",
         "resources": need,
+        "policy": dict(vars(job.policy)),
     }
 
 
@@ -159,6 +179,7 @@ def from_record(record: Mapping[str, Any]) -> Job:
             "secrets": tuple(record["secrets"]),
             "outputs": tuple(record["outputs"]),
             "modules": tuple(record.get("modules", ())),
+            "policy": Policy(**record.get("policy", {})),
             "resources": Resources(
                 **{
                     **need,

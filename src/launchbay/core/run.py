@@ -70,6 +70,10 @@ class Status:
     started_at: float | None = None
     ended_at: float | None = None
     metrics: Mapping[str, float | str] = field(default_factory=dict)
+    attempt: int | None = None
+    """Which attempt this is of, where the target counts on by itself."""
+    unfed: bool = False
+    """Whether the target has it and waits for a push to start it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from launchbay.core import rundir
 from launchbay.core.command import render
 from launchbay.core.errors import BadRequest
-from launchbay.core.job import Job, Resources, from_record
+from launchbay.core.job import Job, Policy, Resources, from_record
 from launchbay.core.naming import launch_tag
 from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
@@ -21,13 +21,14 @@ from launchbay.engine.launch import (
     send,
     stage,
 )
+from launchbay.engine.plans import find_job, keep_plans, kept_plans
 from launchbay.engine.project import owned_launch
 from launchbay.engine.steps import render_resources
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from launchbay.engine.lab import Lab
@@ -39,6 +40,10 @@ def _as_it_was(need: Resources) -> Resources:
     return need
 
 
+def _as_was_said(policy: Policy) -> Policy:
+    return policy
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rerun:
     """How runs are to be run again."""
@@ -46,6 +51,7 @@ class Rerun:
     fresh: bool = False
     target: str | None = None
     resources: Callable[[Resources], Resources] = _as_it_was
+    policy: Callable[[Policy], Policy] = _as_was_said
     parallel: int | None = None
     image: str | None = None
 
@@ -90,6 +96,8 @@ def _rerun_on(
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)
+        if not place.is_here:
+            keep_plans(folder, plans, target=target, place=place.where)
         with lab.store.transaction():
             lab.store.add(again)
         stage(lab, place.backend, again)
@@ -104,6 +112,7 @@ def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
         snapshot=new.code,
         fresh=how.fresh,
         resources=how.resources(job.resources),
+        policy=how.policy(job.policy),
         parallel=how.parallel or job.parallel,
         image=how.image or job.image,
         labels=labels_of(new, lab.project),
@@ -128,6 +137,9 @@ def read_job(lab: Lab, run: Run) -> Job:
     Raises:
         BadRequest: when the folder is gone.
     """
+    kept = find_job(lab.project.launch_folder(run.launch), run.id)
+    if kept is not None:
+        return kept
     path = lab.folder(run) / rundir.JOB
     try:
         return from_record(json.loads(path.read_text(errors="surrogateescape")))
@@ -143,7 +155,11 @@ def rebuild(lab: Lab) -> int:
     project, store = lab.project, lab.store
     known = {run.id for run in store.runs(Query(project=project.id))}
     store.add_project(project.id, name=project.name, folder=project.folder)
-    folders = sorted(project.bay.glob("runs/*"))
+    launches = sorted(project.bay.glob("launches/*"))
+    planned = [run for launch in launches for run in _read_plans(launch)]
+    store.add(run for run in sorted(planned, key=lambda run: run.attempt) if run.id not in known)
+    elsewhere = {run.id for run in planned}
+    folders = [path for path in sorted(project.bay.glob("runs/*")) if path.name not in elsewhere]
     number = 1
     while found := [run for folder in folders if (run := _read_attempt(folder, number))]:
         # One attempt after the other: the last one is what a run is now.
@@ -151,7 +167,16 @@ def rebuild(lab: Lab) -> int:
         store.add(new)
         lab.refresh(new)
         number += 1
-    return len(folders)
+    lab.refresh(store.runs(Query(ids=sorted(elsewhere))) if elsewhere else [])
+    return len(folders) + len(elsewhere)
+
+
+def _read_plans(launch: Path) -> Iterator[Run]:
+    """The runs that a launch sent elsewhere, or was about to send."""
+    for kept in kept_plans(launch):
+        names = kept.names()
+        for job in kept.jobs():
+            yield _run_of(job, kept.target, kept.place, native_id=names.get(job.run_id, ""))
 
 
 def _read_attempt(folder: Path, number: int) -> Run | None:
@@ -165,6 +190,11 @@ def _read_attempt(folder: Path, number: int) -> Run | None:
 
 def _run_from_record(record: dict[str, Any]) -> Run:
     job = from_record(record)
+    place = {"kind": job.labels["kind"], "root": str(record["root"])}
+    return _run_of(job, str(record["target"]), place, native_id=record["native_id"])
+
+
+def _run_of(job: Job, target: str, place: Mapping[str, str], *, native_id: str) -> Run:
     labels = job.labels
     return Run(
         id=job.run_id,
@@ -172,9 +202,9 @@ def _run_from_record(record: dict[str, Any]) -> Run:
         experiment=job.experiment,
         project=labels["project"],
         identity=labels["identity"],
-        target=str(record["target"]),
-        place={"kind": labels["kind"], "root": str(record["root"])},
-        native_id=record["native_id"],
+        target=target,
+        place=place,
+        native_id=native_id,
         attempt=job.attempt,
         code=job.snapshot,
         params=job.params,
@@ -183,6 +213,6 @@ def _run_from_record(record: dict[str, Any]) -> Run:
         launch=labels["launch"],
         note=labels["note"],
         tags=tuple(json.loads(labels["tags"])),
-        status=Status(state=State.QUEUED),
+        status=Status(state=State.QUEUED if native_id else State.CREATED),
         created_at=float(labels["created_at"]),
     )

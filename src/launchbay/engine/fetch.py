@@ -32,6 +32,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from launchbay.core import rundir
+from launchbay.core.backend import Outputs
 from launchbay.core.errors import StoreError
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.engine.code import find_code
@@ -39,7 +40,7 @@ from launchbay.engine.results import tabulate
 from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from launchbay.engine.lab import Lab
 
@@ -98,6 +99,7 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
     Raises:
         StoreError: when something cannot be read or written.
     """
+    bring_home(lab, run, how.patterns)
     source, place = lab.folder(run), experiment_folder(how.place, run.experiment) / run.id
     outputs, left_out = _list_outputs(source, how.patterns, _unmoved(source, run))
     wanted = {**outputs, **_list_records(source, run)}
@@ -105,7 +107,9 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
     if tree:
         wanted |= {f"{CODE}/{path}": file for path, file in _walk(tree, [tree]) if file}
     with _translated():
-        sizes = [_update(file, place / path) for path, file in wanted.items()]
+        # What came from elsewhere need not be here twice.
+        copy = _link if run.place.get("host") else shutil.copyfile
+        sizes = [_update(file, place / path, copy) for path, file in wanted.items()]
         write_whole(place / RECORD, json.dumps(asdict(run), indent=1))
         if run.state.final and not how.patterns:
             write_whole(source / MARK, f"{run.attempt}\n")
@@ -117,6 +121,18 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
         size=sum(copied),
         left_out=tuple(sorted(left_out)),
     )
+
+
+def bring_home(lab: Lab, run: Run, patterns: Sequence[str] = ()) -> None:
+    """Have the files of a run elsewhere in its folder here, as far as they are new.
+
+    Raises:
+        StoreError: when they cannot be written.
+        TargetError: when its target does not answer.
+    """
+    backend = lab.targets.reopen(run)
+    if run.place.get("host") and run.native_id and isinstance(backend, Outputs):
+        backend.pull(run.handle, lab.folder(run), patterns=patterns)
 
 
 def was_fetched(lab: Lab, run: Run) -> bool:
@@ -207,14 +223,21 @@ def _matches(path: str, patterns: Sequence[str]) -> bool:
     )
 
 
-def _update(source: Path, place: Path) -> int | None:
+def _link(source: Path, place: Path) -> None:
+    try:
+        place.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, place)
+
+
+def _update(source: Path, place: Path, copy: Callable[[Path, Path], object]) -> int | None:
     """Copy a file unless it is there as it is; returns its size if it was copied."""
     try:
         status = source.stat()
         if _is_copy(place, status):
             return None
         with _draft(place) as draft:
-            shutil.copyfile(source, draft)
+            copy(source, draft)
             draft.chmod(stat.S_IMODE(status.st_mode) | stat.S_IWUSR)
             # As it was before the copy began: what is written meanwhile is fetched next time.
             os.utime(draft, ns=(status.st_atime_ns, status.st_mtime_ns))

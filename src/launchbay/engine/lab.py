@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from launchbay.runstore.store import Query, RunStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from launchbay.core.backend import LogChunk
+    from launchbay.core.backend import Backend, LogChunk
     from launchbay.core.job import Job
     from launchbay.engine.again import Rerun
     from launchbay.engine.launch import Draft
@@ -76,7 +77,7 @@ class Lab:
     def outline(
         self, request: Request, *, target: str, listing: Listing
     ) -> tuple[Draft, Iterator[Step]]:
-        """A draft without its steps, and these as they are decided; writes nothing."""
+        """A draft without its steps, and these as they are decided; writes and asks nothing."""
         from launchbay.engine.launch import outline  # noqa: PLC0415
 
         return outline(self, request, target=target, listing=listing)
@@ -123,9 +124,34 @@ class Lab:
 
     def refresh(self, runs: Sequence[Run]) -> Look:
         """Ask the targets, and remember what is new."""
-        seen = look(runs, self.targets.reopen, clock=self.clock)
-        self.store.update(seen.news)
-        return seen
+        seen = look(runs, self.targets.reopen, clock=self.clock, recall=self._recall)
+        before = {run.id: run.attempt for run in runs}
+        further = [run for run in seen.news if run.attempt > before[run.id]]
+        self.store.add(further)
+        self.store.update(run for run in seen.news if run.attempt == before[run.id])
+        return self._fed(seen)
+
+    def _recall(self, group: list[Run], backend: Backend) -> list[Run] | None:
+        """The runs as the index has them, where their target was asked just now by anybody."""
+        if not backend.look_every_s:
+            return None
+        place = json.dumps([group[0].target, sorted(group[0].place.items())])
+        if self.store.claim_look(place, now=self.clock(), every_s=backend.look_every_s):
+            return None
+        return self.store.runs(Query(ids=[run.id for run in group]))
+
+    def _fed(self, seen: Look) -> Look:
+        """The look, once what waits for a push has got it."""
+        if not any(run.status.unfed or not run.native_id for run in seen.runs):
+            return seen
+        from launchbay.engine.feed import feed, push, waits_here  # noqa: PLC0415
+
+        push(self, seen.runs)
+        if not any(map(waits_here, seen.runs)):
+            return seen
+        sent = {run.id: run for run in feed(self, seen.runs)}
+        now = tuple(sent.get(run.id, run) for run in seen.runs)
+        return replace(seen, runs=now, news=(*seen.news, *sent.values()))
 
     def unfinished(self, project: str | None) -> list[Run]:
         """Runs that may have news."""
@@ -141,11 +167,19 @@ class Lab:
             runs = seen.runs
             took_s = self.clock() - began
             yield seen
+            if any(run.state.final for run in seen.news) and self._retry(seen.news):
+                runs = self.store.runs(Query(ids=[run.id for run in runs]))
             if all(run.state.final for run in runs):
                 return
             wait_s = SHORTEST_WAIT_S if seen.news else min(wait_s * 1.5, LONGEST_WAIT_S)
             # Looking at thousands is work too: a small share of the machine is enough for it.
             self._sleep(max(wait_s, LOOKING_SHARE * took_s))
+
+    def _retry(self, runs: Sequence[Run]) -> list[Run]:
+        """Try again what failed in a way that its `retries` names."""
+        from launchbay.engine.retry import retry  # noqa: PLC0415
+
+        return retry(self, runs)
 
     def cancel(self, runs: Sequence[Run]) -> None:
         """Ask for the end of runs; those that ended already are left alone."""
@@ -174,17 +208,25 @@ class Lab:
 
     def folder(self, run: Run) -> Path:
         """Where the run's files are on this machine."""
-        return rundir.run_folder(Path(run.place["root"]), run.id)
+        root = Path(run.place["root"])
+        return rundir.run_folder(self._bay(run) if run.place.get("host") else root, run.id)
+
+    def where(self, run: Run) -> str:
+        """The folder of the run where it runs, for a person to read."""
+        host, root = run.place.get("host"), run.place["root"]
+        return f"{host}:{root}/runs/{run.id}" if host else str(self.folder(run))
+
+    def _bay(self, run: Run) -> Path:
+        """Where the run's own project keeps what it knows."""
+        if run.project == self.project.id:
+            return self.project.bay
+        projects = self.store.projects()
+        return projects[run.project][1] / ".bay" if run.project in projects else self.project.bay
 
     def read_log(self, run: Run, *, rank: int = 0, cursor: str = "") -> LogChunk:
         """What the run's present attempt printed since `cursor`."""
+        if run.place.get("host") and not cursor:
+            from launchbay.engine.logs import read_kept  # noqa: PLC0415
+
+            return read_kept(self, run, rank)
         return self.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
-
-    def feed(self, runs: Sequence[Run]) -> None:
-        """Push what waits, where a target may need it."""
-        from launchbay.core.backend import Feeding  # noqa: PLC0415
-
-        for group in by_place(runs):
-            backend = self.targets.reopen(group[0])
-            if isinstance(backend, Feeding):
-                backend.feed()

@@ -18,6 +18,7 @@ from launchbay.core.naming import launch_tag, run_id
 from launchbay.core.python import Python, render_setup
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.engine.environments import build_environments, foresee_environments
+from launchbay.engine.plans import keep_plans, mark_sent
 from launchbay.engine.project import Project, ensure_project, owned_launch
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
 from launchbay.engine.vault import SECRET_NAME
@@ -70,10 +71,18 @@ class Draft:
 
 
 def outline(
-    lab: Lab, request: Request, *, target: str, listing: Listing
+    lab: Lab, request: Request, *, target: str, listing: Listing, looking: bool = False
 ) -> tuple[Draft, Iterator[Step]]:
-    """A draft without its steps, and these as they are decided; writes nothing."""
-    place = lab.targets.open(target)
+    """A draft without its steps, and these as they are decided; writes nothing.
+
+    Args:
+        lab: the lab.
+        request: what is asked for.
+        target: where.
+        listing: today's code.
+        looking: whether to look round at the target, or to take it as last seen.
+    """
+    place = lab.targets.open(target, looking=looking)
     plan = Draft(
         request=request,
         project=lab.project,
@@ -99,7 +108,7 @@ def _steps(lab: Lab, plan: Draft, now: float) -> Iterator[Step]:
 
 def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
     """Expand the grid and decide about each point; writes nothing."""
-    plan, steps = outline(lab, request, target=target, listing=listing)
+    plan, steps = outline(lab, request, target=target, listing=listing, looking=True)
     return replace(plan, steps=tuple(steps))
 
 
@@ -174,6 +183,8 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
             plans = plan.place.backend.plan(made.jobs(steps, runs))
+            if not plan.place.is_here:
+                keep_plans(folder, plans, target=plan.place.name, place=plan.place.where)
             lab.store.add(runs)
         stage(lab, plan.place.backend, runs)
         return deliver(plans, runs)
@@ -199,10 +210,14 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
     """Submit plans whose runs are stored; answers are stored as they come."""
     by_id = {run.id: run for run in runs}
     for plan in plans:
+        waits = False
         heard: list[Run] = []
         stored_at = lab.clock()
         try:
             for answer in backend.submit(plan):
+                waits |= isinstance(answer, Refusal) and answer.transient
+                if answer.run_id not in by_id:
+                    continue
                 by_id[answer.run_id] = _accepted(by_id[answer.run_id], answer, lab.clock())
                 heard.append(by_id[answer.run_id])
                 # A transaction for each of a thousand that come at once would be the dearest part.
@@ -211,6 +226,14 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
                     heard, stored_at = [], lab.clock()
         finally:
             lab.store.update(heard)
+        if waits:
+            # What comes after it would not fare better, and may not overtake it.
+            break
+        names = {
+            job.run_id: by_id[job.run_id].native_id for job in plan.jobs if job.run_id in by_id
+        }
+        tag = next((by_id[run_id].launch for run_id in names), "")
+        mark_sent(lab.project.launch_folder(tag), plan.id, names)
     return list(by_id.values())
 
 
@@ -327,11 +350,12 @@ class _Launch:
             setup=recipe.setup,
             image=recipe.image,
             resources=recipe.resources,
+            policy=recipe.policy,
             options=recipe.options,
             parallel=experiment.parallel,
             snapshot=run.code,
             project_folder=str(self.plan.project.folder),
-            links=self.plan.listing.links,
+            links=self.plan.listing.links if self.plan.place.is_here else {},
             subfolder=experiment.subfolder,
             outputs=experiment.outputs,
             metrics=experiment.metrics,
@@ -380,6 +404,9 @@ def labels_of(run: Run, project: Project) -> dict[str, str]:
 
 def _accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
     """The run after its target took or refused it."""
+    if isinstance(answer, Refusal) and answer.transient:
+        waits = Status(state=State.CREATED, reason=f"waits on this side: {answer.reason}")
+        return replace(run, status=waits, seen_at=now)
     if isinstance(answer, Refusal):
         refused = Status(
             state=State.FAILED, cause=Cause.REFUSED, reason=answer.reason, ended_at=now

@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from launchbay.core import rundir
+from launchbay.core.backend import LogChunk
 from launchbay.core.errors import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
 
 ERROR = re.compile(r"error|exception|killed|not found|denied|no such|failed|fatal", re.IGNORECASE)
+COMPLETE = " complete"
+"""What stands behind the cursor of a log that will not grow any more."""
 CHANGING = re.compile(r"0x[0-9a-f]+|/runs/[^/\s]+|\d+")
+
+
+def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
+    """The whole log of a run elsewhere: what came home before, and what came since.
+
+    Once the run has ended and all of it is here, its target is not asked any more; where the target
+    does not answer, what is here counts.
+    """
+    path = rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name(rank)
+    mark = path.with_suffix(".cursor")
+    before, cursor = _read(path), _read(mark)
+    if cursor.endswith(COMPLETE):
+        return LogChunk(text=before, cursor=cursor.removesuffix(COMPLETE))
+    try:
+        chunk = lab.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
+    except TargetError:
+        if not before:
+            raise
+        return LogChunk(text=before, cursor=cursor)
+    # Where the target has gone on to a further attempt, the log is another one.
+    same = cursor.partition(":")[0] == chunk.cursor.partition(":")[0] or ":" not in cursor
+    text = before + chunk.text if same else chunk.text
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        mark.write_text(chunk.cursor + (COMPLETE if run.state.final else ""))
+    return LogChunk(text=text, cursor=chunk.cursor)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
 
 
 def read_all(lab: Lab, run: Run, *, rank: int = 0) -> str:

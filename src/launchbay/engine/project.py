@@ -124,6 +124,25 @@ def owned_launch(project: Project, tag: str) -> Iterator[Path]:
         yield folder
 
 
+@contextmanager
+def adopted_launch(project: Project, tag: str) -> Iterator[Path | None]:
+    """The folder of a launch whose owner has ended, ours meanwhile; None when somebody has it."""
+    folder = project.launch_folder(tag)
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR)
+    except OSError:
+        yield None
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield None
+    else:
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
 def launch_lives(project: Project, tag: str) -> bool:
     """Whether the process that made the launch is still at it."""
     try:

@@ -156,7 +156,11 @@ class Settings:
 
     def rerun_with(self, resources: Mapping[str, str], *, fresh: bool, target: str | None) -> Rerun:
         """How to run again with flags of resources over what a job had."""
-        from launchbay.config.build import parse_flag, with_resources  # noqa: PLC0415
+        from launchbay.config.build import (  # noqa: PLC0415
+            parse_flag,
+            with_policy,
+            with_resources,
+        )
         from launchbay.engine.again import Rerun  # noqa: PLC0415
 
         for key, text in resources.items():
@@ -166,6 +170,7 @@ class Settings:
             fresh=fresh,
             target=target,
             resources=lambda need: with_resources(need, resources),
+            policy=lambda policy: with_policy(policy, resources),
             parallel=int(parallel) if parallel else None,
             image=resources.get("image"),
         )
@@ -207,6 +212,7 @@ class Settings:
             env=wish.env,
             private=private_of(self, typed=typed),
             root=not typed,
+            folder=self.folder,
         )
         around = with_python_path(around, self.dotenv)
         warnings = tuple(find_differences(self, around))

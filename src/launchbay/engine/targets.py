@@ -10,12 +10,18 @@ from launchbay import backends
 from launchbay.core.backend import Backend, Facts, Opening, Survey
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
+from launchbay.engine.facts import read_facts, write_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from launchbay.core.run import Run
     from launchbay.engine.project import Project
+
+MACHINE = "machine"
+ROOT_ELSEWHERE = "~/bay"
+KEPT = ("look_every",)
+"""Options of a target that matter as long as its runs do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +33,16 @@ class Place:
     facts: Facts | None
     where: Mapping[str, str]
     """What later processes need to find its runs again."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is the queue of this machine."""
+        return is_here(self.where)
+
+
+def is_here(where: Mapping[str, str]) -> bool:
+    """Whether a place is the queue of this machine."""
+    return where["kind"] == MACHINE and not where.get("host")
 
 
 class Targets:
@@ -44,13 +60,19 @@ class Targets:
         self._entries = entries
         self._load = load
         self._secret = secret
+        self._open_places: dict[tuple[str, ...], Backend] = {}
 
     def names(self) -> list[str]:
         """Every target that the configuration names."""
         return sorted(self._entries())
 
-    def open(self, name: str) -> Place:
-        """The target, surveyed where it can be.
+    def open(self, name: str, *, looking: bool = True) -> Place:
+        """The target, with what is known of it.
+
+        Args:
+            name: what it is called.
+            looking: whether to look round there now; else what was last seen counts. This machine
+                is looked at in any case.
 
         Raises:
             BadRequest: when there is no target of that name.
@@ -59,26 +81,42 @@ class Targets:
         if name not in entries:
             raise BadRequest(f"there is no target `{name}`", hint=suggest(name, entries))
         options = dict(entries[name])
-        kind = str(options.pop("kind", "machine"))
-        root = Path(options.get("root") or self._project.bay).expanduser().absolute()
-        backend = self._open(name, kind, options, root, None)
-        facts = backend.survey() if isinstance(backend, Survey) else None
+        kind = str(options.pop("kind", MACHINE))
+        where = self._where(kind, options)
+        backend = self._open(name, kind, {**options, "root": where["root"]}, None)
+        facts = read_facts(where)
+        if isinstance(backend, Survey) and (looking or is_here(where)):
+            facts = backend.survey()
+            if not is_here(where):
+                write_facts(where, facts)
         return Place(
             name=name,
-            backend=self._open(name, kind, options, root, facts),
+            backend=self._open(name, kind, {**options, "root": where["root"]}, facts),
             facts=facts,
-            where={"kind": kind, "root": str(root)},
+            where=where,
         )
 
     def reopen(self, run: Run) -> Backend:
         """The backend of a run that was submitted earlier, as it was then."""
-        where = dict(run.place)
-        kind, root = where.pop("kind"), Path(where["root"])
-        return self._open(run.target, kind, where, root, None)
+        key = (run.target, *(f"{name}={value}" for name, value in sorted(run.place.items())))
+        if key not in self._open_places:
+            where = dict(run.place)
+            self._open_places[key] = self._open(run.target, where.pop("kind"), where, None)
+        return self._open_places[key]
+
+    def _where(self, kind: str, options: Mapping[str, Any]) -> dict[str, str]:
+        host, root = str(options.get("host") or ""), options.get("root")
+        where = {"kind": kind, **({"host": host} if host else {})}
+        if not host:
+            default = self._project.bay if kind == MACHINE else Path(ROOT_ELSEWHERE)
+            root = Path(root or default).expanduser().absolute()
+        kept = {key: str(options[key]) for key in KEPT if key in options}
+        return {**where, "root": str(root or ROOT_ELSEWHERE), **kept}
 
     def _open(
-        self, name: str, kind: str, options: Mapping[str, Any], root: Path, facts: Facts | None
+        self, name: str, kind: str, options: Mapping[str, Any], facts: Facts | None
     ) -> Backend:
+        root = Path(options["root"])
         return self._load(kind)(
             Opening(target=name, options=options, root=root, facts=facts, secret=self._secret)
         )

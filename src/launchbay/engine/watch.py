@@ -34,10 +34,17 @@ def look(
     reopen: Callable[[Run], Backend],
     *,
     clock: Callable[[], float] = time.time,
+    recall: Callable[[list[Run], Backend], list[Run] | None] = lambda _, __: None,
 ) -> Look:
     """Ask after every run that may have news, one question a place, places in parallel.
 
     Silence is reported, never interpreted: the last status of those runs stands.
+
+    Args:
+        runs: whom to ask after.
+        reopen: the backend of a run.
+        clock: what time it is.
+        recall: runs as another bay has just seen them; None when it is our turn to ask.
     """
     groups = by_place(
         run for run in runs if run.native_id and (not run.state.final or run.state is State.LOST)
@@ -54,14 +61,21 @@ def look(
         now = clock()
         seen.update({run.id: judge(run, statuses[run.handle], now) for run in group})
 
-    if len(groups) == 1:
-        ask(groups[0])
-    elif groups:
+    asked = []
+    for group in groups:
+        recalled = recall(group, reopen(group[0]))
+        if recalled is None:
+            asked.append(group)
+        else:
+            seen.update({run.id: run for run in recalled})
+    if len(asked) == 1:
+        ask(asked[0])
+    elif asked:
         # Dear to load, and one place is the rule.
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
-        with ThreadPoolExecutor(max_workers=min(8, len(groups))) as pool:
-            list(pool.map(ask, groups))
+        with ThreadPoolExecutor(max_workers=min(8, len(asked))) as pool:
+            list(pool.map(ask, asked))
     now_runs = tuple(seen.get(run.id, run) for run in runs)
     news = tuple(new for old, new in zip(runs, now_runs, strict=True) if _is_news(old, new))
     return Look(runs=now_runs, news=news, silences=silences)
@@ -82,7 +96,9 @@ def judge(run: Run, status: Status, now: float) -> Run:
     recorded later supersedes it.
     """
     if status.state is not State.LOST:
-        return replace(run, status=status, suspect_since=None, seen_at=now)
+        # A target that goes on by itself counts on.
+        number = max(run.attempt, status.attempt or 0)
+        return replace(run, status=status, attempt=number, suspect_since=None, seen_at=now)
     if run.state is State.LOST:
         return replace(run, seen_at=now)
     if run.suspect_since is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from launchbay.core.errors import Unreachable
+from launchbay.core.errors import Rejected, Unreachable, Unsupported
 from launchbay.core.host import DEVICE_VARIABLES, Completed, Host, decoded, encoded
 
 if TYPE_CHECKING:
@@ -41,6 +42,30 @@ class LocalHost(Host):
             return b""
         except OSError as err:
             raise Unreachable(f"`{path}` cannot be read: {err.strerror}") from err
+
+    def write_bytes(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
+        draft = path.with_name(f".bay-{os.urandom(8).hex()}")
+        try:
+            for folder in reversed([path.parent, *path.parent.parents]):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(data)
+            draft.replace(path)
+        except OSError as err:
+            with suppress(OSError):
+                draft.unlink()
+            raise Rejected(f"`{path}` cannot be written: {err.strerror}") from err
+
+    def terminal_argv(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
+
+    def forward_argv(self, port: int, to_host: str, to_port: int) -> list[str]:  # noqa: ARG002
+        raise Unsupported(
+            "this machine needs no forwarding",
+            hint=f"its programs reach `{to_host}:{to_port}` as it is",
+        )
 
     def environment(self) -> Mapping[str, str]:
         return {

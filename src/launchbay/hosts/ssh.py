@@ -63,6 +63,7 @@ from launchbay.hosts.ssh_words import (
     render_command,
     render_reading,
     render_script,
+    render_verbatim,
     render_writing,
 )
 
@@ -83,14 +84,29 @@ OPTIONS = (
     *("-o", "ServerAliveCountMax=3"),
     # Of the user's config, what is meant for a person at a terminal.
     *("-o", "RemoteCommand=none"),
-    *("-o", "RequestTTY=no"),
-    *("-o", "ClearAllForwardings=yes"),
     *("-o", "PermitLocalCommand=no"),
 )
+NO_TERMINAL = ("-o", "RequestTTY=no", "-o", "ClearAllForwardings=yes")
 QUIETLY = ("-o", "BatchMode=yes", "-o", "LogLevel=ERROR")
 MASTER = ("-o", "ControlMaster=auto", "-o", "ControlPersist=600", "-fN")
 # Without a control master ssh would log in anew, past the limit; a proxy that fails prevents it.
 SESSION = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+# A forwarding that is asked of the shared connection outlives whoever asked, so it is taken back.
+# $0 the host, $1 and $2 the forwarding, then ssh. Where there is no connection, ssh makes one.
+FORWARD = """\
+option=$1 lead=$2
+shift 2
+"$@" -O check -- "$0" 2>/dev/null ||
+    exec "$@" -N -T -o ControlMaster=no -o ExitOnForwardFailure=yes "$option" "$lead" -- "$0"
+"$@" -O forward "$option" "$lead" -- "$0" || exit
+end() { "$@" -O cancel "$option" "$lead" -- "$0" 2>/dev/null; exit 0; }
+trap 'end "$@"' INT TERM HUP
+while "$@" -O check -- "$0" 2>/dev/null; do
+    sleep 5 &
+    wait $!
+done
+exit 255
+"""
 
 
 class SSHHost(Host):
@@ -99,7 +115,9 @@ class SSHHost(Host):
     def __init__(self, name: str, *, target: str = "", config: Path | None = None) -> None:
         self.name = name
         self._target = target or name
-        self._config = config
+        # Another ssh config than ~/.ssh/config.
+        other = os.environ.get("BAY_SSH_CONFIG")
+        self._config = config or (Path(other) if other else None)
         self._thread = _OfThread()
 
     def run(
@@ -127,11 +145,19 @@ class SSHHost(Host):
         raise Unreachable(f"`{path}` on `{self.name}` cannot be read: {problem}")
 
     def write_bytes(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
-        """Write the file whole or not at all; missing folders are made, for the owner only."""
         answer = self._ask(render_writing(path, len(data), mode), stdin=data)
         if answer.code != "0":
             problem = last_line(decoded(answer.stderr))
             raise Rejected(f"`{path}` on `{self.name}` cannot be written: {problem}")
+
+    def terminal_argv(self, argv: Sequence[str]) -> list[str]:
+        # A person sits there: where the shared connection is closed, ssh may log in and ask.
+        words = ["-t", "-o", "ControlMaster=no", "--", self.name, render_verbatim(argv)]
+        return [*self._ssh_for_a_person, *words]
+
+    def forward_argv(self, port: int, to_host: str, to_port: int) -> list[str]:
+        lead = ["-L", f"127.0.0.1:{port}:{to_host}:{to_port}"]
+        return ["sh", "-c", FORWARD, self.name, *lead, *self._ssh_for_a_person]
 
     def environment(self) -> Mapping[str, str]:
         # A run there has the environment of its own login.
@@ -152,8 +178,15 @@ class SSHHost(Host):
     @property
     def _ssh(self) -> list[str]:
         """`ssh` with what all calls have in common."""
+        return self._ssh_with(*OPTIONS, *NO_TERMINAL)
+
+    @property
+    def _ssh_for_a_person(self) -> list[str]:
+        return self._ssh_with(*OPTIONS)
+
+    def _ssh_with(self, *options: str) -> list[str]:
         config = [] if self._config is None else ["-F", str(self._config)]
-        return ["ssh", *config, *OPTIONS, "-S", str(self._socket).replace("%", "%%")]
+        return ["ssh", *config, *options, "-S", str(self._socket).replace("%", "%%")]
 
     @cached_property
     def _users_socket(self) -> Path | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import shlex
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import TargetError, Unauthorized, Unreachable
-from launchbay.core.host import decoded
+from launchbay.core.host import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ABSENT = "absent"
+PLAIN = frozenset(string.ascii_letters + string.digits + "/._-")
+DECODE = """'eval "$(printf %b "$(echo "$1" | tr , "\\134")")"'"""
+"""Octal 134 is the backslash."""
 
 
 # With BatchMode that is all that ssh says about a key that it would have asked about.
@@ -84,6 +88,20 @@ def render_command(argv: Sequence[str]) -> str:
     )
 
 
+def render_verbatim(argv: Sequence[str]) -> str:
+    """Text for a login shell that runs a program with these words, whichever shell it is.
+
+    All that it has to understand is `exec` and one pair of single quotes: what differs between
+    shells inside of them (quotes, `!`, doubled backslashes) is not there. The words themselves are
+    plain letters, octal numbers for all others.
+    """
+    text = encoded("exec " + " ".join(map(shlex.quote, argv)))
+    if b"\0" in text:
+        raise ValueError("embedded null byte")
+    plain = "".join(chr(byte) if chr(byte) in PLAIN else f",0{byte:03o}" for byte in text)
+    return f"exec /bin/sh -c {DECODE} sh {plain}"
+
+
 def render_reading(path: Path, offset: int) -> str:
     """Shell text that prints a file from an offset on; a problem is told in English."""
     return f"(export LC_ALL=C; exec tail -c +{offset + 1} {render_path(path)}); code=$?"
@@ -94,7 +112,7 @@ def render_writing(path: Path, size: int, mode: int) -> str:
 
     The size is checked: a broken connection looks like the end of the input.
     """
-    draft = render_path(path.parent / f".bay-{secrets.token_hex(8)}")
+    draft = render_path(path.parent / f".bay-{os.urandom(8).hex()}")
     final = render_path(path)
     return f"""(umask 077; draft={draft}; final={final}
 if [ -d "$final" ]; then echo "Is a directory" >&2; exit 1; fi

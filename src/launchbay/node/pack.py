@@ -11,7 +11,9 @@ look     say what became of runs; changes nothing, but sees that somebody works 
 cancel   end runs, or keep them from starting
 list     say which runs wait or run
 survey   say what this machine has
+capacity say what of it the runs hold, and how many wait
 work     be the one that works on the queue (started by the others, detached)
+serve    be an allocation that runs of one plan share
 ```
 """
 
@@ -43,12 +45,18 @@ def main() -> None:
         "cancel": cancel,
         "list": list_runs,
         "survey": survey,
+        "capacity": capacity,
     }
     os.umask(0o077)
     if sys.argv[1] == "work":
         from worker import work  # noqa: PLC0415 (only the worker needs it)
 
         work(sys.argv[2])
+        return
+    if sys.argv[1] == "serve":
+        from allocation import serve  # noqa: PLC0415
+
+        serve(*sys.argv[2:])
         return
     try:
         verbs[sys.argv[1]]()
@@ -101,14 +109,16 @@ def read_plan() -> Iterator[tuple[dict[str, Any], str, Any]]:
         answer({"error": "this host's launchbay is too old for these runs; update it"})
         raise SystemExit(1)
     writer = Writer(json.loads(lines.pop()))
+    root = os.path.expanduser(header["root"])
     for line in lines:
-        job = {**json.loads(line), **{key: header[key] for key in ("target", "root", "plan")}}
-        yield job, os.path.join(header["root"], "runs", job["run_id"]), writer
+        shared = {"target": header["target"], "root": root, "plan": header["plan"]}
+        job = {**json.loads(line), **shared}
+        yield job, os.path.join(root, "runs", job["run_id"]), writer
 
 
 def look() -> None:
     """Read `{"root": …, "runs": [[run, attempt], …]}`; print one line for each."""
-    asked = json.load(sys.stdin)
+    asked = read_question()
     queue = Queue()
     # In this order: whatever leaves the queue has been claimed before.
     places = list_places(queue)
@@ -125,6 +135,12 @@ def look() -> None:
         elif seen["state"] == "absent":
             seen = find_absent(queue, key)
         sys.stdout.write(json.dumps({**seen, "run": run}) + "\n")
+
+
+def read_question() -> dict[str, Any]:
+    """The runs that are asked about; `~` in their root is the home here."""
+    asked = json.load(sys.stdin)
+    return {**asked, "root": os.path.expanduser(asked["root"])}
 
 
 def list_places(queue: Queue) -> dict[str, tuple[str, int | None]]:
@@ -151,7 +167,7 @@ def find_absent(queue: Queue, key: str) -> dict[str, Any]:
 
 def cancel() -> None:
     """Read as `look` does; what waits is ended at once, what runs gets a mark that is obeyed."""
-    asked = json.load(sys.stdin)
+    asked = read_question()
     queue = Queue()
     names = queue.names("waiting")
     for run, attempt in asked["runs"]:
@@ -175,12 +191,45 @@ def list_runs() -> None:
     """Print every run that waits or runs, with the root and target it was added under."""
     queue = Queue()
     for place in ("waiting", "picked"):
-        for name in sorted(queue.names(place).values()):
-            try:
-                record = queue.read(place, name).record
-            except (OSError, ValueError, NewerFormat):
-                continue
-            answer({key: record[key] for key in ("run", "attempt", "root", "target", "native_id")})
+        for entry in read_entries(queue, place):
+            kept = ("run", "attempt", "root", "target", "native_id")
+            answer({key: entry.record[key] for key in kept})
+
+
+def read_entries(queue: Queue, place: str) -> Iterator[Entry]:
+    """What is there and can be read, in order."""
+    for name in sorted(queue.names(place).values()):
+        try:
+            yield queue.read(place, name)
+        except (OSError, ValueError, NewerFormat):
+            continue
+
+
+def capacity() -> None:
+    """Print what this machine has, what of it runs hold, and which GPUs other people use."""
+    import getpass  # noqa: PLC0415
+
+    from hardware import busy_gpus, memory_mib, read_gpus, usable_cpus  # noqa: PLC0415
+
+    queue = Queue()
+    gpus, running = read_gpus(), list(read_entries(queue, "picked"))
+    mine = {device for entry in running for device in entry.devices or ()}
+    busy = busy_gpus() if gpus else set()
+    answer(
+        {
+            "host": os.uname().nodename,
+            "user": getpass.getuser(),
+            "total": {"cpus": usable_cpus(), "memory_mib": memory_mib(), "gpus": len(gpus)},
+            "held": {
+                "cpus": sum(entry.cpus for entry in running),
+                "memory_mib": sum(entry.memory_mib for entry in running),
+                "gpus": sum(entry.gpus for entry in running),
+            },
+            "busy_gpus": sorted(index for index, _ in gpus if index in busy - mine),
+            "running": len(running),
+            "waiting": len(queue.names("waiting")),
+        }
+    )
 
 
 def survey() -> None:

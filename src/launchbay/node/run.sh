@@ -10,7 +10,13 @@
 #
 # From the caller's environment: BAY_DEVICES, the GPU ids to use (set but empty hides all);
 # BAY_BOOT_CS, the moment of boot in hundredths of a second, which spares two calls of date;
-# BAY_HERE, a folder to run in, in the foreground, instead of a working folder and a log.
+# BAY_HERE, a folder to run in, in the foreground, instead of a working folder and a log;
+# BAY_ALLOCATION and BAY_TASK, the scheduler's numbers of the allocation and of its place in an array.
+#
+# From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
+# folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image with
+# bay_container, bay_nv, bay_modules and each_bind, where it runs in a container; bay_after, the program
+# beside this one that follows the end.
 bay_run=$1
 bay_attempt=$2
 bay_records=$bay_run/attempts/$bay_attempt
@@ -30,8 +36,8 @@ now() {
 
 record_exit() {
     now
-    printf '{"event":"exit","at":%s,"code":%s,"signal":"%s","phase":"%s"}\n' \
-        "$bay_at" "$1" "$bay_stopped" "$bay_phase" >>"$bay_events"
+    printf '{"event":"exit","at":%s,"code":%s,"signal":"%s","phase":"%s"%s}\n' \
+        "$bay_at" "$1" "$bay_stopped" "$bay_phase" "${bay_asked:+,\"warned\":1}" >>"$bay_events"
 }
 
 fail_set_up() {
@@ -54,6 +60,7 @@ pass_on_term() {
 }
 
 pass_on_usr1() {
+    bay_asked=USR1
     pass_on USR1
     trap pass_on_usr1 USR1
 }
@@ -87,11 +94,16 @@ if read -r bay_stat 2>/dev/null </proc/$$/stat; then
     read -r bay_boot </proc/sys/kernel/random/boot_id
     read -r bay_host </proc/sys/kernel/hostname
 fi
+# A node may have another name for its scheduler.
+bay_host=${SLURMD_NODENAME:-$bay_host}
 now
-printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s","devices":"%s"}\n' \
-    "$bay_at" "${bay_host:-$(uname -n)}" "$bay_boot" "$$" "$bay_start" "${BAY_DEVICES-}" >>"$bay_events" || exit 74
+printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s","devices":"%s","allocation":"%s","task":"%s"}\n' \
+    "$bay_at" "${bay_host:-$(uname -n)}" "$bay_boot" "$$" "$bay_start" "${BAY_DEVICES-}" "${BAY_ALLOCATION-}" "${BAY_TASK-}" \
+    >>"$bay_events" || exit 74
 
-bay_tree='' bay_subfolder='' bay_command='' bay_ready=''
+bay_node=${0%/*}
+bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
+bay_image='' bay_container='' bay_nv='' bay_modules=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091
@@ -100,10 +112,14 @@ export BAY_ATTEMPT="$bay_attempt"
 if [ -n "${BAY_DEVICES+set}" ]; then
     export CUDA_VISIBLE_DEVICES="$BAY_DEVICES" CUDA_DEVICE_ORDER=PCI_BUS_ID
 fi
-unset BAY_DEVICES BAY_BOOT_CS BAY_HERE
+unset BAY_DEVICES BAY_BOOT_CS BAY_HERE BAY_ALLOCATION BAY_TASK
 
 make_work_folder() {
-    [ ! -e "$bay_run/work" ] || rm -rf "$bay_run/work"
+    if [ -e "$bay_run/work" ]; then
+        # What an attempt that was killed could not put away.
+        each_output keep_output
+        rm -rf "$bay_run/work"
+    fi
     [ -n "$bay_tree" ] || { mkdir "$bay_run/work"; return; }
     # Root can write what is read-only: hard links would let one run change the code of all.
     if [ "${BAY_UID:-$(id -u)}" != 0 ]; then
@@ -146,7 +162,47 @@ unset BAY_UID
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
 [ -f "$bay_run/setup.sh" ] || bay_phase="command"
+# The command once for each process; rank.sh finds out which it is.
+start_ranks() {
+    export BAY_RANKS="$bay_ranks"
+    set -- /bin/sh "$bay_node/rank.sh" "$bay_run" "$bay_records" "$bay_phase"
+    # shellcheck disable=SC2086
+    [ -z "$bay_launcher" ] || exec $bay_launcher "$@"
+    exec srun --kill-on-bad-exit=1 --ntasks="$bay_ranks" "$@"
+}
+
+enter_container() {
+    if [ -n "$bay_modules" ]; then
+        set -e
+        eval "$bay_modules"
+        set +e
+    fi
+    for bay_shell in $bay_container apptainer singularity; do
+        ! command -v "$bay_shell" >/dev/null 2>&1 || break
+    done
+    command -v "$bay_shell" >/dev/null 2>&1 || {
+        echo 'launchbay: neither apptainer nor singularity is here, and the run wants an image; `modules:` may bring one'
+        exit 127
+    }
+    set -- exec ${bay_nv:+"$bay_nv"} --bind "${bay_run%/runs/*}" --pwd "$PWD"
+    while IFS= read -r bay_bind; do
+        [ -z "$bay_bind" ] || set -- "$@" --bind "$bay_bind"
+    done <<BINDS
+$(each_bind)
+BINDS
+    # shellcheck disable=SC2016
+    exec "$bay_shell" "$@" "$bay_image" /bin/sh -c '
+        if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
+        if [ -f "$1/setup.sh" ]; then
+            exec "$shell" -c "set -e; . \"\$1\"; set +e; : >\"\$2\"; . \"\$3\"" "$shell" \
+                "$1/setup.sh" "$2/set-up" "$1/command.sh"
+        fi
+        exec "$shell" "$1/command.sh"' sh "$bay_run" "$bay_records"
+}
+
 run_command() {
+    if [ -n "$bay_image" ]; then enter_container; fi
+    if [ -n "$bay_ranks" ]; then start_ranks; fi
     if [ "$bay_command" = words ] && [ "$bay_phase" = command ]; then
         # shellcheck disable=SC1091
         . "$bay_run/command.sh"
@@ -189,4 +245,5 @@ fi
 [ -z "${bay_background-}" ] || each_output keep_output
 [ ! -f "$bay_run/out/metrics.jsonl" ] || tail -n 100 "$bay_run/out/metrics.jsonl" >"$bay_records/metrics.jsonl"
 record_exit "$bay_code"
+[ -z "$bay_after" ] || exec /bin/sh "$bay_node/$bay_after" "$bay_run" "$bay_attempt" "$bay_code" "$bay_asked"
 exit "$bay_code"

@@ -69,4 +69,10 @@ MIGRATIONS = (
         PRIMARY KEY (run, number)
     );
     """,
+    """
+    CREATE TABLE looks (
+        place TEXT PRIMARY KEY,
+        at REAL NOT NULL
+    );
+    """,
 )

@@ -128,6 +128,18 @@ class RunStore:
             "UPDATE runs SET cancel_requested = 1 WHERE id = ?", [(run_id,) for run_id in run_ids]
         )
 
+    def claim_look(self, place: str, *, now: float, every_s: float) -> bool:
+        """Whether it is our turn to ask a place; then it is nobody else's for a while."""
+        turn = (place, now, now - every_s, now)
+        with _translated(self.path):
+            done = self._connection.execute(
+                "INSERT INTO looks VALUES (?1, ?2) ON CONFLICT (place) DO UPDATE SET at = ?2 "
+                # A clock that was put back must not silence everybody.
+                "WHERE at <= ?3 OR at > ?4",
+                turn,
+            )
+        return done.rowcount > 0
+
     def suffixes(self) -> set[str]:
         """Every suffix that a run id has."""
         return {row["suffix"] for row in self._rows("SELECT suffix FROM runs", ())}

@@ -10,14 +10,23 @@ class TestMine(BackendContract):
 
 from __future__ import annotations
 
+import subprocess
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from launchbay.core.backend import Backend, Discovery, Environments, Staging
-from launchbay.core.errors import Unreachable
+from launchbay.core.backend import (
+    Backend,
+    Capacity,
+    Discovery,
+    Environments,
+    Interactive,
+    Outputs,
+    Staging,
+)
+from launchbay.core.errors import BadRequest, Rejected, Unreachable
 from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Script
 from launchbay.core.naming import run_id
@@ -83,6 +92,11 @@ class BackendContract:
                 return seen
             self.advance(backend)
         raise AssertionError(f"not ended after {LONGEST_S} s: {seen}")
+
+    def stranger(self, known: Handle) -> Handle:
+        """The handle of a job that the target never saw."""
+        native = known.native_id.replace(known.run_id, "gone-aaaaa")
+        return Handle("gone-aaaaa", known.target, native)
 
     def test_planning_twice_gives_the_same(self, backend: Backend) -> None:
         """A plan depends on nothing but its jobs."""
@@ -158,9 +172,7 @@ class BackendContract:
     def test_unknown_job_is_lost(self, backend: Backend) -> None:
         """A handle that the target never saw is lost, not an error."""
         (known,) = self.send(backend, [self.job(Argv(("true",)))])
-        gone = Handle(
-            "gone-aaaaa", backend.target, known.native_id.replace(known.run_id, "gone-aaaaa")
-        )
+        gone = self.stranger(known)
 
         assert backend.poll([gone])[gone].state is State.LOST
 
@@ -219,6 +231,43 @@ class BackendContract:
         self.ended(backend, [handle])
 
         assert (second, backend.read_log(handle).text) == (first, "0\n")
+
+    def test_outputs_come_home(self, backend: Backend, tmp_path: Path) -> None:
+        """What a run wrote is brought, by pattern or all of it, with its log."""
+        if not isinstance(backend, Outputs):
+            pytest.skip("this backend keeps no files elsewhere")
+        text = 'echo one; echo two >"$BAY_OUT/a b"; mkdir "$BAY_OUT/c"; echo three >"$BAY_OUT/c/d"'
+        (handle,) = self.send(backend, [self.job(Script(text))])
+        self.ended(backend, [handle])
+        twin = tmp_path / "twin"
+        backend.pull(handle, twin, patterns=["c"])
+        chosen = sorted(path.name for path in (twin / "out").rglob("*"))
+        backend.pull(handle, twin)
+
+        assert chosen == ["c", "d"]
+        assert (twin / "out" / "a b").read_text() == "two\n"
+        assert (twin / "attempts" / "1" / "log-0.txt").read_text() == "one\n"
+        assert not (twin / "env.sh").exists()
+
+    def test_nobody_enters_an_ended_run(self, backend: Backend) -> None:
+        """There is no place to be where nothing runs any more."""
+        if not isinstance(backend, Interactive):
+            pytest.skip("this backend lets nobody in")
+        (handle,) = self.send(backend, [self.job(Argv(("true",)))])
+        self.ended(backend, [handle])
+
+        with pytest.raises(BadRequest, match=handle.run_id):
+            backend.shell_argv(handle)
+
+    def test_no_more_is_free_than_there_is(self, backend: Backend) -> None:
+        """What is free is told in the words of what there is."""
+        if not isinstance(backend, Capacity):
+            pytest.skip("this backend does not say what is free")
+        rooms = backend.capacity()
+
+        assert rooms
+        for room in rooms:
+            assert all(0 <= free <= room.total[word] for word, free in room.free.items())
 
 
 class HostContract:
@@ -297,3 +346,38 @@ class HostContract:
         host.run(["sh", "-c", 'printf abcdef >"$0"', str(path)])
 
         assert (host.read_bytes(path, offset=2), host.read_bytes(folder / "none")) == (b"cdef", b"")
+
+    def test_any_bytes_are_written(self, host: Host, folder: Path) -> None:
+        """A file is written with its mode; folders that were missing are the owner's only."""
+        path, data = folder / "new" / "it's" / "a b", bytes(range(256)) * 999
+        host.write_bytes(path, b"old")
+        host.write_bytes(path, data, mode=0o640)
+        seen = host.run(["ls", "-ld", str(path), str(path.parent), str(path.parent.parent)])
+        modes = sorted(line.split()[0].rstrip(".+") for line in seen.stdout.splitlines())
+
+        assert host.read_bytes(path) == data
+        assert modes == ["-rw-r-----", "drwx------", "drwx------"]
+        assert host.run(["ls", "-A", str(path.parent)]).stdout == "a b\n"
+
+    def test_what_cannot_be_written_is_rejected(self, host: Host, folder: Path) -> None:
+        """A file does not take the place of a folder, nor stand below a file; no draft is left."""
+        host.write_bytes(folder / "sub" / "file", b"x")
+        for path in (folder / "sub", folder / "sub" / "file" / "below"):
+            with pytest.raises(Rejected, match="cannot be written"):
+                host.write_bytes(path, b"y")
+
+        assert host.run(["ls", "-AR", str(folder / "sub")]).stdout.split() == [
+            f"{folder}/sub:",
+            "file",
+        ]
+
+    def test_terminal_gets_words_verbatim(self, host: Host) -> None:
+        """What a terminal executes runs the command there, words and exit code as they are."""
+        text = 'printf "[%s]" "$@"; exit 3'
+        argv = host.terminal_argv(["sh", "-c", text, "sh", *NASTY])
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+        assert (done.stdout.decode(), done.returncode) == (
+            "".join(f"[{word}]" for word in NASTY),
+            3,
+        )

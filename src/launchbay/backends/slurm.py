@@ -1,0 +1,520 @@
+"""Runs as jobs of Slurm, on the host where `sbatch` is: this machine or one that SSH reaches.
+
+Met: Slurm 22.05, with accounting and without. A sweep is an array, or a few where the site's limits
+or the runs' needs ask for it; a run finds its line of the plan's sheet by its index. Runs that
+share an allocation (`pack:`) are found there by `node/pack.py`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import tarfile
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launchbay.backends.depot import Depot
+from launchbay.backends.depot_programs import programs_version
+from launchbay.backends.sheet import (
+    parse_document,
+    render_document,
+    render_exports,
+    render_sheet,
+    secret_groups,
+    secrets_name,
+)
+from launchbay.backends.slurm_facts import (
+    CAPACITY_SCRIPT,
+    SURVEY_SCRIPT,
+    parse_capacity,
+    parse_survey,
+)
+from launchbay.backends.slurm_fit import (
+    allocation_minutes,
+    check,
+    limits,
+    pack_width,
+    partitions_of,
+)
+from launchbay.backends.slurm_refusals import explain_refusal
+from launchbay.backends.slurm_shape import render_directives, shape_of
+from launchbay.backends.slurm_status import Doubt, Records, judge, parse_look, settle
+from launchbay.backends.slurm_words import (
+    SACCT_FORMAT,
+    SQUEUE_FORMAT,
+    Listed,
+    parse_sacct,
+    parse_show_job,
+    parse_squeue,
+    parse_submitted,
+)
+from launchbay.core import rundir
+from launchbay.core.backend import (
+    Backend,
+    Capacity,
+    Diagnosis,
+    Discovery,
+    Environments,
+    Facts,
+    Feeding,
+    Finding,
+    Forwarding,
+    Interactive,
+    LogChunk,
+    Opening,
+    Outputs,
+    Plan,
+    Refusal,
+    Room,
+    Staging,
+    Survey,
+    Trial,
+)
+from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
+from launchbay.core.host import decoded, encoded
+from launchbay.core.naming import digest
+from launchbay.core.python import Python, activation, build_argv, build_failure
+from launchbay.core.run import Handle, State, Status
+from launchbay.hosts.reach import reach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from launchbay.backends.slurm_shape import Shape
+    from launchbay.core.job import Job
+
+REFUSED = 70
+"""What `slurm.sh` exits with when Slurm said no."""
+UNWRITTEN = 73
+LOOK_EVERY_S = 10.0
+PACKED = "queue"
+"""The first word of what a run is called that shares an allocation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmOptions:
+    """What a target of kind `slurm` can say."""
+
+    root: Path
+    parallel: int | None = None
+    look_every_s: float = LOOK_EVERY_S
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Jobs that one array can hold."""
+
+    shape: Shape
+    width: int
+    """How many of them run side by side in an allocation."""
+    share: int
+    """How many of them share an allocation."""
+    parallel: int | None
+
+
+class SlurmBackend(
+    Backend,
+    Staging,
+    Environments,
+    Survey,
+    Discovery,
+    Feeding,
+    Outputs,
+    Interactive,
+    Forwarding,
+    Capacity,
+    Trial,
+    Diagnosis,
+):
+    """One user's jobs on one cluster."""
+
+    def __init__(
+        self,
+        target: str,
+        options: SlurmOptions,
+        depot: Depot,
+        *,
+        facts: Facts | None = None,
+        secret: Callable[[str], str] = str,
+    ) -> None:
+        self.target = target
+        self.look_every_s = options.look_every_s
+        self._options = options
+        self._depot = depot
+        self._details = facts.details if facts else None
+        self._secret = secret
+
+    def plan(self, jobs: Sequence[Job]) -> list[Plan]:
+        batches: dict[Batch, list[Job]] = {}
+        for job in jobs:
+            batches.setdefault(self._batch(job), []).append(job)
+        return [plan for batch, members in batches.items() for plan in self._plans(batch, members)]
+
+    def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
+        done = self._depot.call("slurm.sh", "submit", plan.id, stdin=self._archive(plan))
+        if done.code == REFUSED:
+            refused = explain_refusal(done.stderr)
+            for job in plan.jobs:
+                yield Refusal(run_id=job.run_id, reason=refused.reason, transient=refused.transient)
+            return
+        number = parse_submitted(self._said(done.code, done.stdout, done.stderr))
+        packed = "pack.json" in parse_document(plan.document)
+        for index, job in enumerate(plan.jobs):
+            native = _packed(plan.id, job) if packed else _native(number, index, len(plan.jobs))
+            yield Handle(job.run_id, self.target, native + _suffix(job.attempt))
+
+    def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
+        if not handles:
+            return {}
+        seen, doubts = self._look(handles)
+        known = self._ask(doubts.values()) if doubts else {}
+        for handle, (job, records, listed) in doubts.items():
+            if _is_unfed(handle, records):
+                why = "waits for the next allocation, which the next look asks for"
+                seen[handle] = Status(state=State.QUEUED, reason=why, unfed=True)
+            else:
+                found = known.get(job, listed)
+                seen[handle] = settle(_attempt(handle), found, records, job=job)
+        return seen
+
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        if not handles:
+            return
+        lines = [f"{one.run_id} {_attempt(one)} {_job(one) or '-'}\n" for one in handles]
+        done = self._depot.call("slurm.sh", "cancel", stdin="".join(lines))
+        self._said(done.code, done.stdout, done.stderr)
+
+    def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
+        at, _, offset = cursor.partition(":")
+        words = [str(_attempt(handle)), rundir.log_name(rank), at, offset or "0"]
+        done = self._depot.call("log.sh", handle.run_id, *words)
+        number, _, rest = done.stdout.partition("\n")
+        data = encoded(rest)
+        # A character that is half written stays for the next time.
+        text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
+        before = int(offset or 0) if at == number else 0
+        return LogChunk(text=text, cursor=f"{number}:{before + used}")
+
+    def stage(self, snapshot: str, tree: Path) -> None:
+        self._depot.stage(snapshot, tree)
+
+    def build_python(
+        self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
+    ) -> str:
+        place = f"{self._depot.root_path()}/envs/{key}"
+        if python.is_built:
+            tree = f"{self._depot.root_path()}/snapshots/{snapshot}"
+            _, _, *words = build_argv(python, "environment.sh", place=place, tree=tree)
+            done = self._depot.call("environment.sh", *words, tell=partial(_tell_progress, tell))
+            if not done.ok:
+                raise build_failure(python, self.target, done)
+        return activation(python, place)
+
+    def survey(self) -> Facts:
+        done = self._depot.host.run(["sh", "-c", SURVEY_SCRIPT])
+        details = parse_survey(done.stdout)
+        if not done.ok or not details.get("partitions"):
+            raise Unreachable(
+                f"`{self.target}` does not answer as a Slurm: {_last(done.stderr) or 'no word'}",
+                hint="`sinfo` has to work there, in a shell that nobody logged into",
+            )
+        return Facts(seen_at=time.time(), details=details)
+
+    def discover(self) -> list[Handle]:
+        done = self._depot.call("slurm.sh", "plans")
+        found: list[Handle] = []
+        for plan, number, packed, runs in _parse_plans(
+            self._said(done.code, done.stdout, done.stderr)
+        ):
+            for index, (run_id, attempt) in enumerate(runs):
+                native = (
+                    f"{PACKED}/{plan}/{run_id}" if packed else _native(number, index, len(runs))
+                )
+                found.append(Handle(run_id, self.target, native + _suffix(attempt)))
+        seen, doubts = self._look(found)
+        return [one for one in found if one not in doubts and not seen[one].state.final]
+
+    def feed(self, handles: Sequence[Handle]) -> None:
+        plans = Counter(
+            one.native_id.split("/")[1] for one in handles if one.native_id.startswith(PACKED)
+        )
+        for plan, count in plans.items():
+            done = self._depot.call("slurm.sh", "submit", plan, str(count))
+            if done.code != REFUSED:
+                self._said(done.code, done.stdout, done.stderr)
+
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
+        self._depot.pull(handle.run_id, twin, patterns)
+
+    def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
+        status = self._running(handle)
+        inside = ["sh", f"{self._depot.programs()}/enter.sh", self._depot.run_path(handle.run_id)]
+        where = [f"--nodelist={node}" for node in status.nodes[:1]]
+        srun = [
+            "srun",
+            f"--jobid={status.allocation}",
+            "--overlap",
+            "--nodes=1",
+            "--ntasks=1",
+            *where,
+        ]
+        pty = [] if command else ["--pty"]
+        return self._depot.host.terminal_argv([*srun, *pty, *inside, *command])
+
+    def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:
+        node = next(iter(self._running(handle).nodes), "")
+        return self._depot.host.forward_argv(port, node, to_port)
+
+    def capacity(self) -> list[Room]:
+        done = self._depot.host.run(["sh", "-c", CAPACITY_SCRIPT])
+        return parse_capacity(self._said(done.code, done.stdout, done.stderr))
+
+    def trial(self, plan: Plan) -> list[Finding]:
+        script = parse_document(plan.document)["job.sh"]
+        done = self._depot.call("slurm.sh", "trial", stdin=script)
+        said = _last(done.stdout) or _last(done.stderr)
+        if done.ok:
+            message = said.removeprefix("sbatch: ")
+            return [Finding(level="ok", subject=self.target, message=message)]
+        refused = explain_refusal(done.stdout + done.stderr)
+        return [Finding(level="problem", subject=self.target, message=refused.reason)]
+
+    def diagnose(self) -> list[Finding]:
+        details = self.survey().details
+        there = ", ".join(part["name"] for part in details.get("partitions", ()))
+        limit = details.get("submit_limit")
+        said = {
+            "Slurm": str(details.get("version") or "unknown"),
+            "partitions": there or "none seen",
+            "limits": f"arrays of {details.get('max_array')}"
+            + (f", {limit} jobs at once" if limit else ""),
+            "accounting": "sacct answers" if details.get("accounting") else "none; squeue serves",
+        }
+        return [Finding(level="ok", subject=key, message=text) for key, text in said.items()]
+
+    def _batch(self, job: Job) -> Batch:
+        """What the job can share an array with; raises for what the site can never do."""
+        pack, details = job.policy.pack, self._details
+        if pack and job.policy.resume:
+            raise Unsupported(
+                f"`{job.run_id}` has `pack:` and `resume:`, which do not go together",
+                hint="leave one of them out",
+            )
+        width, share = pack_width(job, pack, details) if pack else (1, 1)
+        shape = shape_of(job, width, details=details)
+        if pack:
+            most = [part.get("max_minutes") for part in partitions_of(details, shape.partition)]
+            longest = min((one for one in most if one), default=None)
+            minutes = allocation_minutes(shape.minutes, share, width, longest)
+            shape = replace(shape, minutes=minutes)
+        check(shape, details)
+        caps = [cap for cap in (job.parallel, self._options.parallel) if cap]
+        return Batch(shape, width, share, min(caps, default=None))
+
+    def _plans(self, batch: Batch, jobs: Sequence[Job]) -> Iterator[Plan]:
+        shape = batch.shape
+        most = limits(
+            self._details, account=shape.account, qos=shape.qos, partition=shape.partition
+        )
+        size = most.array * batch.share
+        rest = iter(jobs)
+        chunks = list(iter(lambda: tuple(islice(rest, size)), ()))
+        ids = [digest([[job.run_id, job.attempt] for job in chunk])[:10] for chunk in chunks]
+        # Several arrays under one cap go in lanes, one array of a lane after the other.
+        lanes = min(batch.parallel or len(chunks), len(chunks))
+        for at, (plan_id, chunk) in enumerate(zip(ids, chunks, strict=True)):
+            files = self._files(plan_id, batch, chunk, lanes)
+            if batch.parallel and at >= lanes:
+                files["behind"] = f"{ids[at - lanes]}\n"
+            yield Plan(id=plan_id, jobs=chunk, document=render_document(files))
+
+    def _files(self, plan_id: str, batch: Batch, jobs: Sequence[Job], lanes: int) -> dict[str, str]:
+        tasks = -(-len(jobs) // batch.share)
+        throttle = ""
+        if batch.parallel:
+            throttle = f"%{max(1, batch.parallel // (lanes * batch.width))}"
+        array = f"0-{tasks - 1}{throttle}" if tasks > 1 else ""
+        name = f"{jobs[0].experiment[:40]}-{plan_id}"
+        packed = batch.share > 1 or bool(jobs[0].policy.pack)
+        program = "allocation.sh" if packed else "task.sh"
+        start = f'exec /bin/sh ../../node/{programs_version()}/{program} "$PWD"'
+        lines = [
+            "#!/bin/sh",
+            *render_directives(batch.shape, name=name, array=array),
+            f'{start} "${{SLURM_ARRAY_TASK_ID:-0}}"',
+        ]
+        after = "continue.sh" if jobs[0].policy.resume else ""
+        files = {"job.sh": "".join(f"{line}\n" for line in lines)}
+        if packed:
+            files["pack.json"] = json.dumps(_pack_record(batch, jobs[0])) + "\n"
+        files["sheet"] = render_sheet(jobs, target=self.target, plan=plan_id, after=after)
+        return files
+
+    def _archive(self, plan: Plan) -> str:
+        """The plan's folder, with what may not stand in the plan itself."""
+        files = parse_document(plan.document)
+        for group, names in enumerate(secret_groups(plan.jobs)):
+            if names:
+                values = {name: self._secret(name) for name in names}
+                files[secrets_name(group)] = render_exports(values)
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            # The last one tells that nothing broke off before it.
+            for name, text in {**files, "whole": ""}.items():
+                data = encoded(text)
+                info = tarfile.TarInfo(name)
+                info.size, info.mode = len(data), 0o600
+                archive.addfile(info, io.BytesIO(data))
+        return decoded(buffer.getvalue())
+
+    def _look(
+        self, handles: Sequence[Handle]
+    ) -> tuple[dict[Handle, Status], dict[Handle, tuple[str, Records, Listed | None]]]:
+        """What is certain of each handle, and what has to be asked about."""
+        runs = "".join(f"{handle.run_id}\n" for handle in handles)
+        done = self._depot.call("slurm.sh", "look", SQUEUE_FORMAT, stdin=runs)
+        text, records = parse_look(self._said(done.code, done.stdout, done.stderr))
+        listed = parse_squeue(text)
+        tasks = {one.native_id: one for one in listed}
+        plans = _allocations(listed)
+        seen: dict[Handle, Status] = {}
+        doubts: dict[Handle, tuple[str, Records, Listed | None]] = {}
+        for handle in handles:
+            own = records.get(handle.run_id, Records())
+            job = _job(handle)
+            entry = tasks.get(job) if job else plans.get(handle.native_id.split("/")[1])
+            found = judge(_attempt(handle), entry, own, job=job, packed=not job)
+            if isinstance(found, Doubt):
+                doubts[handle] = (found.job, own, entry)
+            else:
+                seen[handle] = found
+        return seen, doubts
+
+    def _ask(self, doubts: Iterable[tuple[str, Records, Listed | None]]) -> dict[str, Listed]:
+        """What the scheduler remembers of jobs that it no longer lists, or lists as ended."""
+        jobs = sorted({job for job, _, _ in doubts if job})
+        if not jobs:
+            return {}
+        done = self._depot.call(
+            "slurm.sh", "ask", SACCT_FORMAT, stdin="".join(f"{one}\n" for one in jobs)
+        )
+        text, _, source = self._said(done.code, done.stdout, done.stderr).rpartition("--")
+        parse = parse_sacct if source.startswith("sacct") else parse_show_job
+        return {one.native_id: one for one in parse(text)}
+
+    def _running(self, handle: Handle) -> Status:
+        status = self.poll([handle])[handle]
+        if status.state is not State.RUNNING or not status.allocation:
+            raise BadRequest(
+                f"`{handle.run_id}` is {status.state}, not running",
+                hint=f"`bay show {handle.run_id.rpartition('-')[2]}` tells more",
+            )
+        return status
+
+    def _said(self, code: int, stdout: str, stderr: str) -> str:
+        """What a call printed; raises for one that failed."""
+        if code == UNWRITTEN:
+            raise Rejected(
+                f"`{self.target}` cannot be written to: {_last(stderr)}",
+                hint="free some space there, or choose another `root:`",
+            )
+        if code == REFUSED:
+            refused = explain_refusal(stderr)
+            raise (Unreachable if refused.transient else Rejected)(
+                f"`{self.target}`: {refused.reason}"
+            )
+        if code:
+            raise Unreachable(f"`{self.target}` failed: {_last(stderr) or f'exit code {code}'}")
+        return stdout
+
+
+def open_slurm(opening: Opening) -> SlurmBackend:
+    """A target of kind `slurm`."""
+    options = opening.options
+    host = reach(str(options.get("host") or ""), opening.target)
+    root = Path(options.get("root") or "~/bay")
+    return SlurmBackend(
+        opening.target,
+        SlurmOptions(
+            root=root,
+            parallel=int(options["parallel"]) if options.get("parallel") else None,
+            look_every_s=float(options.get("look_every", LOOK_EVERY_S)),
+        ),
+        Depot(host, root, target=opening.target, programs="root"),
+        facts=opening.facts,
+        secret=opening.secret,
+    )
+
+
+def _pack_record(batch: Batch, job: Job) -> dict[str, Any]:
+    """What an allocation has to know of the runs that share it."""
+    limit, minutes = job.resources.time_limit, batch.shape.minutes
+    return {
+        "format": 1,
+        "width": batch.width,
+        "share": batch.share,
+        "gpus": job.resources.gpus or 0,
+        "time_s": int(limit.total_seconds()) if limit else None,
+        "limit_s": minutes * 60 if minutes else None,
+    }
+
+
+def _allocations(listed: Sequence[Listed]) -> dict[str, Listed]:
+    """An allocation of each plan that is alive, one that runs rather than one that waits."""
+    alive = [one for one in listed if one.alive]
+    alive.sort(key=lambda one: one.state == "RUNNING")
+    return {one.name.rpartition("-")[2]: one for one in alive}
+
+
+def _native(number: str, index: int, count: int) -> str:
+    return f"{number}_{index}" if count > 1 else number
+
+
+def _packed(plan_id: str, job: Job) -> str:
+    return f"{PACKED}/{plan_id}/{job.run_id}"
+
+
+def _suffix(attempt: int) -> str:
+    return f"-{attempt}" if attempt > 1 else ""
+
+
+def _attempt(handle: Handle) -> int:
+    tail = handle.native_id.rpartition("/")[2].removeprefix(handle.run_id)
+    return int(tail.rpartition("-")[2]) if "-" in tail else 1
+
+
+def _job(handle: Handle) -> str:
+    """What Slurm calls it; empty for a run that shares an allocation."""
+    return "" if handle.native_id.startswith(PACKED) else handle.native_id.partition("-")[0]
+
+
+def _is_unfed(handle: Handle, records: Records) -> bool:
+    """Whether it shares an allocation, and neither began nor was cancelled."""
+    base = _attempt(handle)
+    begun = any(number >= base and one.marks for number, one in records.attempts.items())
+    return not _job(handle) and not begun
+
+
+def _parse_plans(text: str) -> Iterator[tuple[str, str, bool, list[tuple[str, int]]]]:
+    """Plan, job, whether its runs share allocations, and the runs with their attempts."""
+    for part in text.split("\nplan ")[1:]:
+        head, *lines = part.splitlines()
+        plan, job, *packed = head.split()
+        pairs = (line.split() for line in lines)
+        yield plan, job, bool(packed), [(run, int(attempt)) for run, attempt in pairs]
+
+
+def _tell_progress(tell: Callable[[str], None], line: str) -> None:
+    # Where nothing was left to do there is nothing to tell.
+    if not line.startswith("ready "):
+        tell(line)
+
+
+def _last(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

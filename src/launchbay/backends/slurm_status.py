@@ -1,0 +1,291 @@
+"""What becomes of a run: from what Slurm lists, what the run recorded, and what Slurm remembers."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from launchbay.backends.machine_status import parse_status
+from launchbay.backends.slurm_words import ended_status, explain_waiting, parse_exit
+from launchbay.core.run import Cause, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launchbay.backends.slurm_words import Listed
+
+SECTION = re.compile(r"^--(marks|events|values)$", re.MULTILINE)
+MARK = re.compile(r"(?P<run>[^/]+)/attempts/(?P<attempt>\d+)/(?P<name>[a-z]+)")
+EVENT = re.compile(r"(?P<run>[^/]+)/attempts/(?P<attempt>\d+)/(?P<file>\w+\.jsonl?):(?P<text>.*)")
+TITLE = re.compile(r"^==> (.*) <==$")
+KILLED = 128
+"""Exit codes above it are signals, and Slurm may know who sent them."""
+
+
+@dataclass
+class Record:
+    """What one attempt left behind."""
+
+    marks: set[str] = field(default_factory=set)
+    """`claim`, `cancel`, `continued`, `timeout`."""
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The last event of each kind."""
+    patterns: dict[str, str] = field(default_factory=dict)
+    log: str = ""
+
+
+@dataclass
+class Records:
+    """What all attempts of a run left behind."""
+
+    attempts: dict[int, Record] = field(default_factory=dict)
+    metrics: str = ""
+    """The end of `metrics.jsonl`."""
+
+    def latest(self, base: int) -> tuple[int, Record]:
+        """The newest attempt since `base`, or `base` where none has begun."""
+        begun = [number for number in self.attempts if number > base]
+        number = max(begun, default=base)
+        return number, self.attempts.get(number, Record())
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Only the scheduler's memory can say what became of it."""
+
+    job: str
+
+
+def parse_look(text: str) -> tuple[str, dict[str, Records]]:
+    """What `slurm.sh look` printed: the scheduler's list, and the records by run."""
+    listed, *rest = SECTION.split(text)
+    sections = dict(zip(rest[::2], rest[1::2], strict=True))
+    found: dict[str, Records] = {}
+    for line in sections.get("marks", "").splitlines():
+        if mark := MARK.fullmatch(line):
+            _attempt(found, mark["run"], int(mark["attempt"])).marks.add(mark["name"])
+    for line in sections.get("events", "").splitlines():
+        if event := EVENT.fullmatch(line):
+            _note(
+                _attempt(found, event["run"], int(event["attempt"])), event["file"], event["text"]
+            )
+    for path, end in _titled(sections.get("values", "")):
+        if path.endswith("/out/metrics.jsonl"):
+            found.setdefault(path.partition("/")[0], Records()).metrics = end
+        elif mark := MARK.match(path):
+            _attempt(found, mark["run"], int(mark["attempt"])).log = end
+    return listed, found
+
+
+def judge(
+    base: int, listed: Listed | None, records: Records, *, job: str, packed: bool = False
+) -> Status | Doubt:
+    """The status of a run, or what has to be asked.
+
+    Args:
+        base: the attempt that was submitted; what Slurm queued again counts up from it.
+        listed: what Slurm lists it as, or for a packed run the allocation that has it.
+        records: what the run recorded.
+        job: what Slurm calls it.
+        packed: whether it shares an allocation, so that the list says nothing of the run itself.
+    """
+    number, record = records.latest(base)
+    line = _line(record, records)
+    ended = "exit" in record.events
+    if packed:
+        job = record.events.get("started", {}).get("task", "")
+    if listed is not None and listed.alive and not (packed and ended):
+        return _going(line, number, listed, record, packed=packed)
+    return _finished(line, number) if ended and _is_plain(record) else Doubt(job)
+
+
+def settle(base: int, known: Listed | None, records: Records, *, job: str) -> Status:
+    """The status of a run in doubt, now that the scheduler's memory was asked.
+
+    Args:
+        base: as `judge` has it.
+        known: what Slurm remembers; None where nobody remembers.
+        records: what the run recorded.
+        job: what Slurm calls it.
+    """
+    number, record = records.latest(base)
+    line = _line(record, records)
+    if "cancel" in record.marks or "cancel" in records.attempts.get(base, Record()).marks:
+        return _cancelled(line, number)
+    if known and not known.alive:
+        return _remembered(known, line, number, record)
+    if "exit" in record.events:
+        return _finished(line, number)
+    if known:
+        # It is between two lists.
+        going = State.RUNNING if "started" in record.events else State.QUEUED
+        return _status(line, number, going, "")
+    why = (
+        f"job {job} is gone and left no exit record"
+        if record.marks
+        else f"Slurm does not know job {job}"
+    )
+    return _status(line, number, State.LOST, why)
+
+
+def _going(
+    line: dict[str, Any], number: int, listed: Listed, record: Record, *, packed: bool
+) -> Status:
+    begun = "started" in record.events and "exit" not in record.events
+    completing = listed.state == "COMPLETING"
+    if completing and "exit" in record.events:
+        return (
+            _finished(line, number)
+            if _is_plain(record)
+            else _status(line, number, State.RUNNING, "it is ending")
+        )
+    if packed and begun:
+        return _status(line, number, State.RUNNING, "")
+    if packed and listed.state == "RUNNING":
+        return _status(
+            line, number, State.QUEUED, "next in an allocation that runs", job=listed.job
+        )
+    if listed.state in {"RUNNING", "COMPLETING", "SUSPENDED"} and not packed:
+        why = "it is suspended by the cluster" if listed.state == "SUSPENDED" else ""
+        return _status(line, number, State.RUNNING, why)
+    return _status(line, number, State.QUEUED, explain_waiting(listed.reason))
+
+
+def _finished(line: dict[str, Any], number: int) -> Status:
+    status = parse_status(line)
+    if line.get("warned") and status.state is State.FAILED:
+        return _status(
+            line,
+            number,
+            State.FAILED,
+            "its time was up, and it had written nothing new under BAY_OUT to go on from",
+            cause=Cause.TIMEOUT,
+        )
+    return _numbered(status, line, number)
+
+
+def _cancelled(line: dict[str, Any], number: int) -> Status:
+    if line.get("code") == 0 and not line.get("signal"):
+        return _finished(line, number)
+    started = "cancelled" if line.get("started") else "cancelled before it started"
+    return _status(line, number, State.CANCELLED, started)
+
+
+def _remembered(known: Listed, line: dict[str, Any], number: int, record: Record) -> Status:
+    state, cause, reason = ended_status(
+        known.state, known.exit_code, reason=known.reason, time_limit=known.time_limit
+    )
+    if "exit" in record.events and cause in {None, Cause.EXIT}:
+        return _finished(line, number)
+    line = {**line, "host": line.get("host") or next(iter(known.nodes), None)}
+    return _status(line, number, state, reason, cause=cause, exit_code=_code(known.exit_code))
+
+
+def _status(
+    line: dict[str, Any],
+    number: int,
+    state: State,
+    reason: str,
+    *,
+    cause: Cause | None = None,
+    exit_code: int | None = None,
+    job: str = "",
+) -> Status:
+    return Status(
+        state=state,
+        cause=cause,
+        exit_code=line.get("code", exit_code) if state.final else None,
+        reason=reason,
+        allocation=line.get("allocation") or job,
+        nodes=(line["host"],) if line.get("host") else (),
+        started_at=line.get("started"),
+        ended_at=line.get("ended") if state.final else None,
+        metrics=line.get("metrics") or {},
+        attempt=number,
+    )
+
+
+def _numbered(status: Status, line: dict[str, Any], number: int) -> Status:
+    return Status(**{**vars(status), "attempt": number, "allocation": line.get("allocation") or ""})
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether the exit record says all there is to say."""
+    if "cancel" in record.marks or "timeout" in record.marks:
+        return True
+    ended = record.events["exit"]
+    code = ended.get("code")
+    return not ended.get("signal") and code is not None and code <= KILLED
+
+
+def _line(record: Record, records: Records) -> dict[str, Any]:
+    """What `parse_status` takes: the events of one attempt, flat."""
+    started, ended = record.events.get("started", {}), record.events.get("exit")
+    line: dict[str, Any] = {
+        "host": started.get("host"),
+        "started": started.get("at"),
+        "allocation": started.get("allocation"),
+        "metrics": _metrics(record, records),
+        "why": "",
+        "state": "running",
+    }
+    if ended:
+        stop = "cancel" if "cancel" in record.marks else ""
+        stop = "timeout" if "timeout" in record.marks else stop
+        line |= {**ended, "ended": ended.get("at"), "state": "ended", "stop": stop}
+    return line
+
+
+def _metrics(record: Record, records: Records) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, pattern in record.patterns.items():
+        with suppress(re.error, IndexError):
+            last = re.findall(pattern, record.log)[-1]
+            found[name] = _number(last if isinstance(last, str) else last[0])
+    for line in records.metrics.splitlines():
+        with suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                found |= {k: v for k, v in row.items() if isinstance(v, (int, float, str))}
+    return found
+
+
+def _attempt(found: dict[str, Records], run: str, number: int) -> Record:
+    return found.setdefault(run, Records()).attempts.setdefault(number, Record())
+
+
+def _note(record: Record, file: str, text: str) -> None:
+    # A line that is no JSON is half written.
+    with suppress(ValueError, KeyError, TypeError):
+        value = json.loads(text)
+        if file == "patterns.json":
+            record.patterns = dict(value)
+        else:
+            record.events[value["event"]] = value
+
+
+def _titled(text: str) -> Iterator[tuple[str, str]]:
+    """Path and end of each file, as `tail` prints several."""
+    path, lines = "", list[str]()
+    for line in text.splitlines():
+        if title := TITLE.match(line):
+            yield path, "\n".join(lines)
+            path, lines = title[1], []
+        else:
+            lines.append(line)
+    yield path, "\n".join(lines)
+
+
+def _code(exit_code: str) -> int | None:
+    code, number = parse_exit(exit_code)
+    return KILLED + number if number else code
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,38 @@
+# shellcheck shell=sh
+# Read by slurm.sh and serial.sh: what runs recorded of themselves, for a client that knows no more than
+# their ids. Few processes, however many runs: a login host is shared, and starting one is dear.
+#
+#   read_records ROOT     runs on standard input, one id a line
+#
+# Prints `--marks` and the names of claims and other marks, `--events` and every line of the events with
+# its file before it, `--values` and the ends of metrics and of logs that a pattern reads.
+
+read_records() {
+    cd "$1/runs" 2>/dev/null || { cat >/dev/null; echo "--marks"; return; }
+    bay_events='' bay_values='' bay_logs=''
+    bay_nl='
+'
+    echo "--marks"
+    while read -r bay_id; do
+        [ -d "$bay_id/attempts" ] || continue
+        for bay_path in "$bay_id"/attempts/*/[ct]*; do
+            case $bay_path in
+            */claim) bay_events=$bay_events${bay_path%/claim}/events.jsonl$bay_nl ;;
+            esac
+            [ "$bay_path" = "$bay_id/attempts/*/[ct]*" ] || printf '%s\n' "$bay_path"
+        done
+        [ ! -e "$bay_id/out/metrics.jsonl" ] || bay_values=$bay_values$bay_id/out/metrics.jsonl$bay_nl
+        for bay_path in "$bay_id"/attempts/*/patterns.json; do
+            [ -e "$bay_path" ] || continue
+            bay_events=$bay_events$bay_path$bay_nl
+            bay_logs=$bay_logs${bay_path%/*}/log-0.txt$bay_nl
+        done
+    done
+    echo "--events"
+    # A second file, even if there is nothing in it, makes grep and tail say which one they read.
+    [ -z "$bay_events" ] || printf '%s' "$bay_events" | xargs grep -s '' /dev/null
+    echo "--values"
+    [ -z "$bay_values" ] || printf '%s' "$bay_values" | xargs tail -n 50 /dev/null 2>/dev/null
+    [ -z "$bay_logs" ] || printf '%s' "$bay_logs" | xargs tail -c 32768 /dev/null 2>/dev/null
+    echo
+}

@@ -1,0 +1,141 @@
+#!/bin/sh
+# Talks to Slurm on the host where its commands are: one call a verb, whatever the number of runs.
+#
+#   slurm.sh submit PLAN [COUNT]  take a plan (a tar archive on standard input) and hand its job to Slurm,
+#                                 once; with COUNT, hand it over once more with allocations for so many runs,
+#                                 unless one is still there
+#   slurm.sh look                 what Slurm lists of ours, and what runs (ids on standard input) recorded
+#   slurm.sh ask                  what became of jobs (ids on standard input) that Slurm no longer lists
+#   slurm.sh cancel               end runs: `<run> <attempt> <job>` on standard input, `-` for no job
+#   slurm.sh plans                every plan, with its job and its runs
+#   slurm.sh trial                what would become of a job script on standard input
+#
+# This file is in ROOT/node/<version>. Exits with 70 when Slurm said no; its words are on standard error.
+bay_node=$(cd "${0%/*}" && pwd)
+bay_root=${bay_node%/node/*}
+bay_plans=$bay_root/plans
+umask 077
+# sbatch and squeue would take the job that we may be in for what we want, and print as people like it.
+for bay_name in $(env | sed -n 's/^\(S[A-Z]*_[A-Z0-9_]*\)=.*/\1/p'); do
+    case $bay_name in
+    SLURM_CONF | SLURM_CONF_*) ;;
+    SLURM_* | SBATCH_* | SQUEUE_* | SACCT_* | SINFO_*) unset "$bay_name" ;;
+    esac
+done
+export LC_ALL=C SLURM_TIME_FORMAT='%s'
+
+submit() {
+    bay_plan=$bay_plans/$1
+    take_plan || { echo "$bay_plan cannot be written; is the disk full?" >&2; exit 73; }
+    cd "$bay_plan" || exit 73
+    # Of several that submit the same, one does; where there is no flock the runs' claims still decide.
+    exec 9>>lock
+    ! command -v flock >/dev/null 2>&1 || flock 9
+    [ -z "$2" ] || [ -e pack.json ] || exit 0
+    if [ -s submitted ] && { [ -z "$2" ] || [ -n "$(alive)" ]; }; then
+        cat submitted
+        return
+    fi
+    bay_job=''
+    # Somebody got as far as asking, and did not hear the answer.
+    [ ! -e asked ] || [ -n "$2" ] || bay_job=$(listed | sed -n 1p)
+    if [ -z "$bay_job" ]; then
+        : >asked
+        bay_job=$(hand_over "$2") || exit 70
+        # A site may have a word to say before the number.
+        bay_job=$(printf '%s\n' "$bay_job" | sed -n 's/^\([0-9][0-9]*\)\(;.*\)*$/\1/p' | tail -n 1)
+        [ -n "$bay_job" ] || { echo "sbatch gave no number" >&2; exit 70; }
+    fi
+    printf '%s\n' "$bay_job" >"submitted.$$" && mv "submitted.$$" submitted && cat submitted
+}
+
+hand_over() {
+    if [ -n "$1" ]; then
+        bay_share=$(sed -n 's/.*"share": \([0-9]*\).*/\1/p' pack.json)
+        set -- $((($1 + bay_share - 1) / bay_share))
+    fi
+    set -- --parsable --chdir="$bay_plan" ${1:+"--array=0-$(($1 - 1))"}
+    # Several arrays of a sweep that may have only so many at once follow one another.
+    if [ -s behind ]; then
+        read -r bay_before <behind
+        read -r bay_before <"../$bay_before/submitted" && set -- "$@" --dependency="afterany:$bay_before"
+    fi
+    sbatch "$@" <job.sh
+}
+
+take_plan() {
+    if [ -e "$bay_plan/sheet" ]; then
+        cat >/dev/null
+        return
+    fi
+    bay_draft=$bay_plan.$$
+    mkdir -p "$bay_plans" "$bay_root/runs" && mkdir "$bay_draft" || return
+    if ! tar -xf - -C "$bay_draft" || [ ! -e "$bay_draft/whole" ]; then
+        rm -rf "$bay_draft"
+        return 1
+    fi
+    mv "$bay_draft" "$bay_plan" 2>/dev/null
+    # Somebody else was quicker, and it went into what is there.
+    rm -rf "$bay_draft" "${bay_plan:?}/${bay_draft##*/}"
+    [ -e "$bay_plan/sheet" ]
+}
+
+# Jobs of the plan that Slurm knows; arrays by the number of the whole.
+listed() {
+    bay_called=$(sed -n 's/^#SBATCH --job-name=//p' job.sh)
+    squeue -h --me --name="$bay_called" -t all -o %F | sort -u
+    ! command -v sacct >/dev/null 2>&1 ||
+        sacct -X -n -P --name="$bay_called" -S now-7days -o JobID 2>/dev/null | sed 's/_.*//' | sort -u
+}
+
+alive() {
+    squeue -h --me --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" -o %F | sed -n 1p
+}
+
+case $1 in
+submit)
+    submit "$2" "${3-}"
+    ;;
+look)
+    squeue -h --me -r -t all -o "$2" || exit 70
+    # shellcheck disable=SC1091
+    . "$bay_node/records.sh"
+    read_records "$bay_root"
+    ;;
+ask)
+    bay_jobs=$(paste -s -d , -)
+    if command -v sacct >/dev/null 2>&1 && sacct -X -n -P -o "$2" -j "$bay_jobs" 2>/dev/null; then
+        echo "--sacct"
+    else
+        echo "$bay_jobs" | tr , '\n' | sed 's/_.*//' | sort -u |
+            while read -r bay_job; do scontrol show job -o "$bay_job" 2>/dev/null; done
+        echo "--scontrol"
+    fi
+    ;;
+cancel)
+    bay_jobs=''
+    while read -r bay_id bay_attempt bay_job; do
+        bay_records=$bay_root/runs/$bay_id/attempts/$bay_attempt
+        mkdir -p "$bay_records" && : >"$bay_records/cancel" || exit 73
+        # It may have been continued.
+        for bay_path in "$bay_root/runs/$bay_id"/attempts/*/claim; do
+            [ ! -e "$bay_path" ] || : >"${bay_path%/claim}/cancel"
+        done
+        [ "$bay_job" = - ] || bay_jobs="$bay_jobs $bay_job"
+    done
+    # What has ended already is no matter.
+    [ -z "$bay_jobs" ] || printf '%s\n' $bay_jobs | xargs -n 200 scancel 2>/dev/null || true
+    ;;
+plans)
+    for bay_plan in "$bay_plans"/*/submitted; do
+        [ -e "$bay_plan" ] || continue
+        read -r bay_job <"$bay_plan"
+        bay_plan=${bay_plan%/submitted}
+        printf '\nplan %s %s %s\n' "${bay_plan##*/}" "$bay_job" "$([ -e "$bay_plan/pack.json" ] && echo pack)"
+        cut -d ' ' -f 1,2 "$bay_plan/sheet"
+    done
+    ;;
+trial)
+    cd "$bay_root" && sbatch --test-only 2>&1
+    ;;
+esac

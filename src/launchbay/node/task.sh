@@ -1,0 +1,66 @@
+#!/bin/sh
+# Makes one run of a plan ready, and becomes the run.
+#
+#   task.sh PLAN_FOLDER INDEX
+#
+# The run is line INDEX + 1 of the plan's sheet: its id, its attempt, and quoted values. Whoever else has
+# begun the same attempt wins: run.sh's claim decides, and nothing of what is written here differs.
+# POSIX sh; must work in dash and in busybox sh.
+bay_plan=$1
+bay_index=$2
+bay_node=${0%/*}
+bay_root=${bay_plan%/plans/*}
+# shellcheck disable=SC2034
+bay_nl='
+'
+umask 077
+
+give_up() {
+    [ ! -d "${bay_records-/none}" ] || printf 'launchbay: %s\n' "$1" >>"$bay_records/log-0.txt"
+    printf 'launchbay: %s\n' "$1" >"$bay_plan/trouble-$bay_index"
+    exit 74
+}
+
+# A node may see what the login host wrote only a little later.
+bay_waited=0
+until [ -r "$bay_plan/sheet" ]; do
+    [ "$bay_waited" -lt 60 ] || give_up "$bay_plan/sheet is not there"
+    bay_waited=$((bay_waited + 1))
+    sleep 1
+done
+
+bay_line=$(LC_ALL=C sed -n "$((bay_index + 1)){p;q;}" "$bay_plan/sheet")
+[ -n "$bay_line" ] || give_up "the plan has no run $bay_index"
+bay_id=${bay_line%% *}
+bay_line=${bay_line#* }
+bay_attempt=$((${bay_line%% *} + ${SLURM_RESTART_COUNT:-0}))
+bay_job='' bay_params='' bay_command_text='' bay_setup_text='' bay_env_text='' bay_patterns='' bay_fresh=''
+eval "${bay_line#* }"
+
+bay_run=$bay_root/runs/$bay_id
+bay_records=$bay_run/attempts/$bay_attempt
+[ ! -e "$bay_records/claim" ] || exit 75
+
+# Whole or not at all: another copy of this attempt may be reading it.
+put() {
+    printf '%s' "$2" >"$1.$$" && mv -f "$1.$$" "$1" || give_up "cannot write $1; is the disk full?"
+}
+
+mkdir -p "$bay_records" || give_up "cannot make $bay_records"
+if [ -n "$bay_fresh" ] && [ ! -e "$bay_records/job.json" ] && [ -d "$bay_run/out" ]; then
+    bay_number=1
+    while [ -e "$bay_run/out.$bay_number" ]; do bay_number=$((bay_number + 1)); done
+    mv "$bay_run/out" "$bay_run/out.$bay_number"
+fi
+mkdir -p "$bay_run/out" || give_up "cannot make $bay_run/out"
+put "$bay_records/job.json" "$bay_job"
+put "$bay_run/job.json" "$bay_job"
+put "$bay_run/params.json" "$bay_params"
+put "$bay_run/command.sh" "$bay_command_text"
+put "$bay_run/env.sh" "$bay_env_text"
+if [ -n "$bay_setup_text" ]; then put "$bay_run/setup.sh" "$bay_setup_text"; else rm -f "$bay_run/setup.sh"; fi
+[ -z "$bay_patterns" ] || put "$bay_records/patterns.json" "$bay_patterns"
+
+export BAY_ALLOCATION="${SLURM_JOB_ID-}" BAY_TASK="${SLURM_JOB_ID-}"
+[ -z "${SLURM_ARRAY_JOB_ID-}" ] || BAY_TASK=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+exec /bin/sh "$bay_node/run.sh" "$bay_run" "$bay_attempt"
