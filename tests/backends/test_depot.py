@@ -159,6 +159,17 @@ def test_programs_on_this_machine(tmp_path: Path, home: Path) -> None:
     assert here.programs() == f"{tmp_path}/root/node/{programs_version()}"
 
 
+@pytest.mark.parametrize("host", [LocalHost(), Far()], ids=["here", "there"])
+def test_many_install_at_once(tmp_path: Path, home: Path, host: LocalHost) -> None:
+    """Whoever is first wins, and no draft is left."""
+    depots = [Depot(host, tmp_path / "root", target="t", programs="root") for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        places = set(pool.map(lambda depot: depot.programs(), depots))
+
+    assert places == {f"{tmp_path}/root/node/{programs_version()}"}
+    assert [str(path) for path in (tmp_path / "root" / "node").iterdir()] == [*places]
+
+
 def test_python_that_went_away(depot: Depot, home: Path) -> None:
     """After an upgrade of the machine another interpreter is looked for."""
     python = Path(depot.programs()) / "python"

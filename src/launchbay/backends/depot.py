@@ -27,6 +27,7 @@ from launchbay.backends.depot_programs import (
     NO_PYTHON,
     VISIT,
     cannot_write,
+    install_here,
     is_absent,
     no_python,
     packaged_programs,
@@ -104,7 +105,7 @@ class Depot:
             Unsupported: when there is no Python for a `.py`.
         """
         text = render_call(self._folder, program, here=not self.host.name)
-        return self._with_programs(["sh", "-c", text, program, *words], program, stdin, tell)
+        return self._with_programs(["/bin/sh", "-c", text, program, *words], program, stdin, tell)
 
     def visit(self, program: str, *words: str) -> Completed:
         """Run a Python node program that asks for no input, and leave nothing behind."""
@@ -112,9 +113,11 @@ class Depot:
             path = str(packaged_programs() / program)
             return self.host.run([sys.executable, "-S", "-E", path, *words])
         text = render_call(self._folder, program, here=False)
-        done = self.host.run(["sh", "-c", text, program, *words])
+        done = self.host.run(["/bin/sh", "-c", text, program, *words])
         if is_absent(done):
-            done = self.host.run(["sh", "-c", VISIT, program, *words], stdin=programs_archive())
+            done = self.host.run(
+                ["/bin/sh", "-c", VISIT, program, *words], stdin=programs_archive()
+            )
         if is_absent(done, NO_PYTHON):
             raise no_python(self.host, self.target)
         return done
@@ -140,14 +143,14 @@ class Depot:
 
         words = [self.root_path(), snapshot, f".bay-{os.urandom(8).hex()}"]
         if not self.host.name:
-            self._written(["sh", "-c", COPY, "sh", *words, str(tree)], place)
+            self._written(["/bin/sh", "-c", COPY, "sh", *words, str(tree)], place)
             return 0
-        names = self.host.run(["sh", "-c", LOOK, "sh", *words[:2]]).stdout.split("\n")
+        names = self.host.run(["/bin/sh", "-c", LOOK, "sh", *words[:2]]).stdout.split("\n")
         if names[0] == "there":
             return 0
         needed = find_difference(tree, [name for name in names if name])
         words += [needed.base, *needed.removed]
-        self._written(["sh", "-c", UNPACK, "sh", *words], place, needed.archive)
+        self._written(["/bin/sh", "-c", UNPACK, "sh", *words], place, needed.archive)
         return len(encoded(needed.archive))
 
     def read_log(self, run_id: str, attempt: int, rank: int, cursor: str) -> LogChunk:
@@ -176,14 +179,17 @@ class Depot:
 
     def unwritable(self) -> str:
         """The nearest folder of the root that exists and cannot be written; empty if it can be."""
-        return self.host.run(["sh", "-c", NEAREST, "sh", self.root_path()]).stdout
+        if self.host.name:
+            return self.host.run(["/bin/sh", "-c", NEAREST, "sh", self.root_path()]).stdout
+        nearest = next(folder for folder in (self._root, *self._root.parents) if folder.is_dir())
+        return "" if os.access(nearest, os.W_OK) else str(nearest)
 
     @cached_property
     def _absolute_root(self) -> str:
         text = str(self._root)
         if not text.startswith("~"):
             return text
-        done = self.host.run(["sh", "-c", f"printf %s {render_path(self._root)}"])
+        done = self.host.run(["/bin/sh", "-c", f"printf %s {render_path(self._root)}"])
         if not done.ok or not done.stdout.startswith("/"):
             raise Unreachable(f"`{self.host.name}` does not say where its home is")
         return done.stdout
@@ -191,7 +197,7 @@ class Depot:
     @cached_property
     def _installed(self) -> str:
         text = render_call(self._folder, "run.sh", here=not self.host.name).rpartition("\n")[0]
-        argv = ["sh", "-c", f'{text}\nprintf %s "$folder"']
+        argv = ["/bin/sh", "-c", f'{text}\nprintf %s "$folder"']
         return self._with_programs(argv, "run.sh").stdout
 
     @property
@@ -221,13 +227,16 @@ class Depot:
 
     def _install(self) -> str:
         """Bring the programs; the Python that was found there, if any."""
-        here = [] if self.host.name else [sys.executable]
-        words = [os.urandom(8).hex(), *here, *CANDIDATES]
-        text = f"folder={self._folder}\n{INSTALL}"
         above = Path("~/.local/state/launchbay") if self._programs == "state" else self._root
+        if not self.host.name:
+            state = os.environ.get("XDG_STATE_HOME")
+            keeps = Path(state) / "launchbay" if state and self._programs == "state" else above
+            install_here(keeps.expanduser() / "node" / programs_version())
+            return sys.executable
         place = str(above / "node" / programs_version())
-        done = self._written(["sh", "-c", text, "sh", *words], place, programs_archive())
-        return done.stdout.strip()
+        text = f"folder={self._folder}\n{INSTALL}"
+        argv = ["/bin/sh", "-c", text, "sh", os.urandom(8).hex(), *CANDIDATES]
+        return self._written(argv, place, programs_archive()).stdout.strip()
 
     def _written(self, argv: Sequence[str], path: str, stdin: str = "") -> Completed:
         done = self.host.run(argv, stdin=stdin)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -98,6 +99,31 @@ def programs_archive() -> str:
     return archive({name: (0o600, text) for name, text in program_texts().items()})
 
 
+def install_here(folder: Path) -> None:
+    """Keep the programs on this machine, where a queue outlives the environment that brought them.
+
+    Raises:
+        StoreError: when the folder cannot be written.
+    """
+    draft = folder.with_name(f".bay-{os.urandom(8).hex()}")
+    try:
+        draft.mkdir(parents=True, mode=0o700)
+        for name, text in program_texts().items():
+            (draft / name).write_bytes(text)
+        (draft / "python").write_text(f"{sys.executable}\n", encoding="utf-8")
+        draft.rename(folder)
+    except OSError as err:
+        from shutil import rmtree  # noqa: PLC0415
+
+        rmtree(draft, ignore_errors=True)
+        # Somebody else may have been quicker.
+        if not folder.is_dir():
+            raise StoreError(
+                f"`{folder}` cannot be written: {err.strerror}",
+                hint="free some space, or set XDG_STATE_HOME to a folder you can write",
+            ) from err
+
+
 def archive(members: dict[str, tuple[int, bytes | Path | str | None]]) -> str:
     """A tar archive as text, closed by a mark that it is whole.
 
@@ -134,7 +160,7 @@ def render_call(folder: str, program: str, *, here: bool) -> str:
     absent = f"{{ echo '{NOT_INSTALLED}' >&2; exit {ABSENT}; }}"
     lines = [f"folder={folder}", f'[ -d "$folder" ] || {absent}']
     if not program.endswith(".py"):
-        return "\n".join([*lines, f'exec sh "$folder"/{shlex.quote(program)} "$@"'])
+        return "\n".join([*lines, f'exec /bin/sh "$folder"/{shlex.quote(program)} "$@"'])
     if here:
         lines.append(f"python={shlex.quote(sys.executable)}")
     else:
@@ -168,8 +194,7 @@ def cannot_write(host: Host, target: str, path: str, done: Completed) -> Rejecte
     if not host.name:
         return StoreError(
             f"`{path}` cannot be written: {problem}",
-            hint="free some space, or choose another folder: `root:` of the target for code and "
-            "runs, XDG_STATE_HOME for the queue",
+            hint=f"free some space, or choose another `root:` for target `{target}`",
         )
     return Rejected(
         f"`{path}` on `{host.name}` cannot be written: {problem}",

@@ -164,7 +164,7 @@ def batches(files: Iterable[Remote]) -> Iterator[list[Remote]]:
 def pull_run(host: Host, run: str, twin: Path, patterns: Sequence[str]) -> None:
     """Have in `twin` what is new of the folder `run` there: one call lists, further ones send."""
     word = f"bay-{os.urandom(12).hex()} "
-    listing = host.run(["sh", "-c", LIST, "sh", run, word]).stdout
+    listing = host.run(["/bin/sh", "-c", LIST, "sh", run, word]).stdout
     copy = Twin(twin, run)
     with translated(twin):
         for batch in batches(choose(parse_listing(listing, word), twin, patterns)):
@@ -172,7 +172,7 @@ def pull_run(host: Host, run: str, twin: Path, patterns: Sequence[str]) -> None:
                 _pull_large(host, run, batch[0], copy)
                 continue
             names = [f"./{file.source}" for file in batch]
-            sent = host.run(["sh", "-c", SEND, "sh", run, *names])
+            sent = host.run(["/bin/sh", "-c", SEND, "sh", run, *names])
             copy.unpack(encoded(sent.stdout), batch)
 
 
@@ -182,7 +182,7 @@ def _pull_large(host: Host, run: str, file: Remote, copy: Twin) -> None:
         for start in range(0, file.size, PIECE):
             length = min(PIECE, file.size - start)
             words = [run, f"./{file.source}", str(start + 1), str(length)]
-            piece = encoded(host.run(["sh", "-c", SEND_PIECE, "sh", *words]).stdout)
+            piece = encoded(host.run(["/bin/sh", "-c", SEND_PIECE, "sh", *words]).stdout)
             if len(piece) != length:
                 raise Unreachable(f"`{file.source}` of `{run}` became shorter while it was read")
             stream.write(piece)

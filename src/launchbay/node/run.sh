@@ -102,6 +102,8 @@ printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s"
     >>"$bay_events" || exit 74
 
 bay_node=${0%/*}
+# We are about to go elsewhere.
+case $bay_node in /*) ;; *) bay_node=$PWD/$bay_node ;; esac
 bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
 bay_image='' bay_container='' bay_nv='' bay_modules=''
 # shellcheck disable=SC1091
@@ -209,9 +211,13 @@ run_command() {
     fi
     bay_shell="sh"
     command -v bash >/dev/null 2>&1 && bay_shell=bash
-    [ "$bay_phase" = setup ] || exec "$bay_shell" "$bay_run/command.sh"
+    # A shell that waits for a program would die of the warning that is meant for the program.
+    bay_warning=''
+    [ -z "$bay_after" ] || bay_warning='trap : USR1; '
+    [ "$bay_phase$bay_warning" != command ] || exec "$bay_shell" "$bay_run/command.sh"
+    [ "$bay_phase" = setup ] || exec "$bay_shell" -c "$bay_warning"'. "$1"' "$bay_shell" "$bay_run/command.sh"
     # shellcheck disable=SC2016
-    exec "$bay_shell" -c 'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$bay_shell" \
+    exec "$bay_shell" -c "$bay_warning"'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$bay_shell" \
         "$bay_run/setup.sh" "$bay_records/set-up" "$bay_run/command.sh"
 }
 

@@ -61,6 +61,16 @@ put "$bay_run/env.sh" "$bay_env_text"
 if [ -n "$bay_setup_text" ]; then put "$bay_run/setup.sh" "$bay_setup_text"; else rm -f "$bay_run/setup.sh"; fi
 [ -z "$bay_patterns" ] || put "$bay_records/patterns.json" "$bay_patterns"
 
+# Hundredths of a second, where `date` knows them.
+bay_now=$(date +%s%N 2>/dev/null)
+case $bay_now in
+'' | *[!0-9]*) ;;
+*)
+    if [ "${#bay_now}" -gt 15 ] && read -r bay_up _ 2>/dev/null </proc/uptime; then
+        export BAY_BOOT_CS=$((bay_now / 10000000 - ${bay_up%.*} * 100 - 1${bay_up#*.} + 100))
+    fi
+    ;;
+esac
 export BAY_ALLOCATION="${SLURM_JOB_ID-}" BAY_TASK="${SLURM_JOB_ID-}"
 [ -z "${SLURM_ARRAY_JOB_ID-}" ] || BAY_TASK=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 exec /bin/sh "$bay_node/run.sh" "$bay_run" "$bay_attempt"
