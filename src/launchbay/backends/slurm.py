@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.depot_programs import programs_version
+from launchbay.backends.disposal import remove_folders
 from launchbay.backends.sheet import (
     parse_document,
     render_document,
@@ -60,6 +61,7 @@ from launchbay.core.backend import (
     Capacity,
     Diagnosis,
     Discovery,
+    Disposal,
     Environments,
     Facts,
     Feeding,
@@ -126,6 +128,7 @@ class SlurmBackend(
     Discovery,
     Feeding,
     Outputs,
+    Disposal,
     Interactive,
     Forwarding,
     Capacity,
@@ -152,8 +155,13 @@ class SlurmBackend(
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         batches: dict[Batch, list[Job]] = {}
+        # The runs of a sweep are mostly given the very same.
+        alike: dict[tuple[int | None, ...], Batch] = {}
         for job in jobs:
-            batches.setdefault(self._batch(job), []).append(job)
+            given = (id(job.resources), id(job.policy), id(job.options), job.parallel)
+            if given not in alike:
+                alike[given] = self._batch(job)
+            batches.setdefault(alike[given], []).append(job)
         return [plan for batch, members in batches.items() for plan in self._plans(batch, members)]
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
@@ -251,6 +259,9 @@ class SlurmBackend(
 
     def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
         self._depot.pull(handle.run_id, twin, patterns)
+
+    def dispose(self, handles: Sequence[Handle]) -> None:
+        remove_folders(self._depot, [handle.run_id for handle in handles])
 
     def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
         status = self._running(handle)

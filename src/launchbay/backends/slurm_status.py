@@ -151,7 +151,9 @@ def _going(
     if listed.state in {"RUNNING", "COMPLETING", "SUSPENDED"} and not packed:
         why = "it is suspended by the cluster" if listed.state == "SUSPENDED" else ""
         return _status(line, number, State.RUNNING, why)
-    return _status(line, number, State.QUEUED, explain_waiting(listed.reason))
+    return _status(
+        line, number, State.QUEUED, explain_waiting(listed.reason, partition=listed.partition)
+    )
 
 
 def _finished(line: dict[str, Any], number: int) -> Status:

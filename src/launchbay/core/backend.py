@@ -169,6 +169,14 @@ class Outputs(Protocol):
 
 
 @runtime_checkable
+class Disposal(Protocol):
+    """Can remove what ended runs left there."""
+
+    def dispose(self, handles: Sequence[Handle]) -> None:
+        """Remove the folders of these runs, and nothing else; gone already is fine."""
+
+
+@runtime_checkable
 class Interactive(Protocol):
     """Lets a person in."""
 
@@ -246,6 +254,7 @@ CAPABILITIES: Mapping[str, type] = {
     "Discovery": Discovery,
     "Feeding": Feeding,
     "Outputs": Outputs,
+    "Disposal": Disposal,
     "Interactive": Interactive,
     "Forwarding": Forwarding,
     "Capacity": Capacity,

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core import rundir
-from launchbay.core.backend import Discovery
+from launchbay.core.backend import Discovery, Disposal
 from launchbay.core.errors import BadRequest, StoreError
 from launchbay.core.run import State
 from launchbay.engine.fetch import was_fetched
 from launchbay.engine.project import launch_lives
+from launchbay.engine.watch import by_place
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import OBJECT_AGE_S, remove_objects
 
@@ -85,11 +86,18 @@ def remove_runs(
         StoreError: when a folder cannot be removed; those before it are.
     """
     _await_release(lab, [one.run for one in remains], sleep)
+    for group in by_place(one.run for one in remains if one.run.place.get("host")):
+        backend = lab.targets.reopen(group[0])
+        if isinstance(backend, Disposal):
+            backend.dispose([run.handle for run in group])
     for one in remains:
         with _translated():
-            aside = _set_aside(Path(one.run.place["root"]), one.folder)
-            lab.store.forget([one.run.id])
-            _remove(aside)
+            if one.folder.exists():
+                aside = _set_aside(one.folder.parent.parent, one.folder)
+                lab.store.forget([one.run.id])
+                _remove(aside)
+            else:
+                lab.store.forget([one.run.id])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +175,8 @@ def _own_folder(lab: Lab, run: Run) -> Path:
 
 def _is_own(run: Run, folder: Path) -> bool:
     """Whether the folder is one of those that runs are in, and no link."""
-    runs = Path(run.place["root"]) / "runs"
+    # What is kept here of a run elsewhere is in the project.
+    runs = folder.parent if run.place.get("host") else Path(run.place["root"]) / "runs"
     return not folder.is_symlink() and folder.resolve().parent == runs.resolve()
 
 
@@ -192,7 +201,8 @@ def _await_release(lab: Lab, runs: Sequence[Run], sleep: Callable[[float], None]
 def _roots(lab: Lab) -> list[Path]:
     """Every folder that runs of this project are or were under."""
     runs = lab.store.runs(Query(project=lab.project.id))
-    return sorted({lab.project.bay, *(Path(run.place["root"]) for run in runs)})
+    here = (Path(run.place["root"]) for run in runs if not run.place.get("host"))
+    return sorted({lab.project.bay, *here})
 
 
 def _references(lab: Lab, roots: Iterable[Path]) -> set[str]:
@@ -239,7 +249,7 @@ def _find_work(lab: Lab, before: float) -> Iterator[Waste]:
         work = folder / rundir.WORK
         old = (run.status.ended_at or run.created_at) < before
         if old and _is_own(run, folder) and work.is_dir() and not work.is_symlink():
-            yield Waste(kind="working folders", root=Path(run.place["root"]), path=work)
+            yield Waste(kind="working folders", root=folder.parent.parent, path=work)
 
 
 def _find_strays(lab: Lab, before: float) -> Iterator[Waste]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launchbay.core import rundir
 from launchbay.core.errors import BadRequest
+from launchbay.engine.fetch import bring_home
 from launchbay.engine.open import open_lab
 from launchbay.engine.project import ensure_project
 from launchbay.engine.select import Selection, select
@@ -24,7 +25,9 @@ def find_origin(source: str) -> str:
     runs = select(lab.store, Selection(ids=(word,), project=lab.project.id))
     if len(runs) != 1:
         raise BadRequest(f"--from: `{word}` means {len(runs)} runs", hint="name one of them")
-    out = Path(runs[0].place["root"]) / "runs" / runs[0].id / rundir.OUT
+    if runs[0].place.get("host"):
+        bring_home(lab, runs[0], (pattern,) if pattern else ())
+    out = lab.folder(runs[0]) / rundir.OUT
     if not pattern:
         return str(out)
     found = [path for path in sorted(out.glob(pattern)) if path.is_file()]

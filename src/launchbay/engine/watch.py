@@ -98,6 +98,7 @@ def judge(run: Run, status: Status, now: float) -> Run:
     if status.state is not State.LOST:
         # A target that goes on by itself counts on.
         number = max(run.attempt, status.attempt or 0)
+        status = replace(status, attempt=None)
         return replace(run, status=status, attempt=number, suspect_since=None, seen_at=now)
     if run.state is State.LOST:
         return replace(run, seen_at=now)
