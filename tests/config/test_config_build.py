@@ -310,6 +310,7 @@ FLAGS = {
     "retries": "1",
     "resume": "true",
     "grace": "30s",
+    "hold": "30m",
 }
 HANDLED = Policy(
     pack="node", retries={"preempted": 1, "node": 1, "lost": 1}, resume=True, grace_s=30

@@ -161,6 +161,7 @@ def test_precedence_of_a_map(project: Project, weak: Level, strong: Level) -> No
         ("resume", "yes", "false", {"policy": Policy()}),
         ("resume", "false", "true", {"policy": Policy(resume=True)}),
         ("grace", "1h", "30s", {"policy": Policy(grace_s=30)}),
+        ("hold", "1h", "30m", {"policy": Policy(hold_s=1800)}),
         ("retries", {"exit": "1"}, "2", {"policy": Policy(retries=TWICE)}),
         ("retries", "2", {"exit": "1"}, {"policy": Policy(retries={"exit": 1})}),
         (

@@ -40,7 +40,7 @@ MACHINE_KEYS = """
 kind host root parallel devices profiles profile
 gpus gpu_type gpu_blacklist cpus memory disk time nodes processes
 hostname_whitelist hostname_blacklist
-extra image env modules python setup pack retries resume grace
+extra image env modules python setup pack retries resume grace hold
 """
 SLURM_KEYS = """
 partition account qos constraint reservation exclusive licenses sbatch launcher binds container

@@ -17,9 +17,10 @@ REMOVE = """\
 cd "$1/runs" 2>/dev/null || exit 0
 while IFS= read -r id; do
     [ -d "$id" ] && [ ! -L "$id" ] || continue
-    mkdir -p ../tmp && mv "./$id" "../tmp/gone-$id.$$" || exit 1
-    rm -rf "../tmp/gone-$id.$$" 2>/dev/null && continue
-    find "../tmp/gone-$id.$$" -type d -exec chmod u+rwx {} + && rm -rf "../tmp/gone-$id.$$" || exit 1
+    gone=../tmp/gone-$id.$$
+    mkdir -p ../tmp && mv "./$id" "$gone" || exit 1
+    rm -rf "$gone" 2>/dev/null && continue
+    find "$gone" -type d -exec chmod u+rwx {} + && rm -rf "$gone" || exit 1
 done
 """
 

@@ -10,6 +10,8 @@ from launchbay.core.run import Cause, State, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+HELD = "held"
+"""The phase of a run that had failed, and kept its place for somebody to look."""
 STATES = {
     "waiting": State.QUEUED,
     "running": State.RUNNING,
@@ -52,6 +54,8 @@ def parse_room(line: Mapping[str, Any]) -> Room:
 
 
 def _ended_state(line: Mapping[str, Any]) -> State:
+    if line["phase"] == HELD:
+        return State.FAILED
     if line["code"] == 0 and not line["signal"]:
         return State.SUCCEEDED
     if line["stop"] == "cancel":
@@ -60,6 +64,8 @@ def _ended_state(line: Mapping[str, Any]) -> State:
 
 
 def _cause(line: Mapping[str, Any]) -> Cause:
+    if line["phase"] == HELD:
+        return Cause.EXIT
     if line["stop"] == "timeout":
         return Cause.TIMEOUT
     return Cause.SETUP if line["phase"] == "setup" else Cause.EXIT
@@ -72,6 +78,8 @@ def _reason(line: Mapping[str, Any], state: State) -> str:
                 f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
             )
             return f"{ahead}; {line['why']}" if line["why"] else ahead
+        case State.RUNNING if line.get("held") is not None:
+            return f"it failed with code {line['held']} and keeps its place; `bay shell` goes there"
         case State.LOST if line["why"] == "unknown":
             return "the machine does not know it"
         case State.LOST:
@@ -85,7 +93,7 @@ def _reason(line: Mapping[str, Any], state: State) -> str:
 
 def _failure(line: Mapping[str, Any]) -> str:
     code = line["code"]
-    if line["stop"] == "timeout":
+    if line["stop"] == "timeout" and line["phase"] != HELD:
         return "its time limit was over"
     if line["phase"] == "setup":
         return f"its set-up failed with code {code}"

@@ -4,11 +4,12 @@ A run's folder is made from its line by whoever starts it (`node/task.sh`), so t
 thousand runs writes one file. A line is
 
 ```text
-<run id> <attempt> bay_job='…' bay_params='…' bay_command='…' bay_setup='…' bay_env='…'
+<run id> <attempt> bay_job='…' bay_params='…' bay_command_text='…' bay_own_text='…'
 ```
 
-with every value quoted, and a line end in it written as `'"$bay_nl"'`. Paths are not in it: where
-the root is, only the node knows.
+with every value quoted, and a line end in it written as `'"$bay_nl"'`. What all runs of a plan have
+in common stands once, in `shared.sh` beside the sheet. Paths are not in it: where the root is, only
+the node knows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from launchbay.core.job import Argv, Job, Script, to_record
 from launchbay.core.python import load_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 FILE = re.compile(r"^==> (\S+) <==\n", re.MULTILINE)
 """What stands above each file of a document."""
@@ -31,6 +32,9 @@ NAME = re.compile(r"(?!bay_)[A-Za-z_][A-Za-z0-9_]*\Z")
 UNSETTABLE = frozenset(
     {"UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO", "OPTIND", "OPTARG", "_"}
 )
+
+OWN = frozenset({"BAY_RUN_ID", "BAY_NAME", "BAY_TARGET"})
+"""Variables that tell a run who it is, whatever anybody sets."""
 
 
 def render_document(files: Mapping[str, str]) -> str:
@@ -44,8 +48,8 @@ def parse_document(document: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = "") -> str:
-    """The sheet of a plan, a line a run.
+def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = "") -> dict[str, str]:
+    """The sheet of a plan, a line a run, and the file of what they have in common.
 
     Args:
         jobs: the runs, in the order of their indices.
@@ -54,10 +58,25 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
         after: the node program that run.sh becomes once the end is recorded.
     """
     groups = secret_groups(jobs)
-    return "".join(
-        _render_line(job, target=target, plan=plan, secrets=groups.index(job.secrets), after=after)
-        for job in jobs
-    )
+    records = [{**to_record(job), "target": target, "plan": plan} for job in jobs]
+    alike = _alike(records) - {"run_id"}
+    values = [
+        {
+            "bay_job": _own_part(record, alike),
+            **_values(job, plan=plan, secrets=groups.index(job.secrets), after=after),
+            "bay_own_text": _own_text(job, target),
+        }
+        for job, record in zip(jobs, records, strict=True)
+    ]
+    common = sorted(_alike(values)) if len(jobs) > 1 else []
+    shared = {name: values[0].pop(name) for name in common}
+    shared["bay_shared_job"] = _shared_part(records[0], alike)
+    lines = [f"{name}={_quote(value)}\n" for name, value in shared.items() if value]
+    sheet = [
+        _render_line(job, {name: text for name, text in own.items() if name not in shared})
+        for job, own in zip(jobs, values, strict=True)
+    ]
+    return {"shared.sh": "".join(lines), "sheet": "".join(sheet)}
 
 
 def secret_groups(jobs: Iterable[Job]) -> list[tuple[str, ...]]:
@@ -96,17 +115,34 @@ def nest(params: Mapping[str, str]) -> dict[str, Any]:
     return nested
 
 
-def _render_line(job: Job, *, target: str, plan: str, secrets: int, after: str) -> str:
-    record = {**to_record(job), "target": target, "plan": plan}
-    values = {
-        "bay_job": json.dumps(record),
+def _alike(records: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The keys under which all have the same."""
+    first = records[0]
+    return {key for key in first if all(record[key] == first[key] for record in records)}
+
+
+def _own_part(record: Mapping[str, Any], alike: Collection[str]) -> str:
+    """The beginning of `job.json`, of which `_shared_part` is the end."""
+    return json.dumps({key: value for key, value in record.items() if key not in alike})[:-1]
+
+
+def _shared_part(record: Mapping[str, Any], alike: Collection[str]) -> str:
+    return ", " + json.dumps({key: record[key] for key in record if key in alike})[1:]
+
+
+def _values(job: Job, *, plan: str, secrets: int, after: str) -> dict[str, str]:
+    """What becomes of a job in its folder; the parts that many runs may have in common."""
+    return {
         "bay_params": json.dumps(nest(job.params)),
         "bay_command_text": _command_text(job),
         "bay_setup_text": job.setup if job.image else job.entry + job.setup,
-        "bay_env_text": _env_text(job, target=target, plan=plan, secrets=secrets, after=after),
+        "bay_env_text": _env_text(job, plan=plan, secrets=secrets, after=after),
         "bay_patterns": json.dumps(dict(job.metrics)) if job.metrics else "",
         "bay_fresh": "1" if job.fresh else "",
     }
+
+
+def _render_line(job: Job, values: Mapping[str, str]) -> str:
     words = [f"{name}={_quote(value)}" for name, value in values.items() if value]
     return f"{job.run_id} {job.attempt} {' '.join(words)}\n"
 
@@ -123,22 +159,22 @@ def _command_text(job: Job) -> str:
             return text
 
 
-def _env_text(job: Job, *, target: str, plan: str, secrets: int, after: str) -> str:
-    """What run.sh reads first; it has set `$bay_run`."""
-    trackers = {
-        "WANDB_NAME": job.name,
-        "WANDB_RUN_GROUP": job.experiment,
-        "WANDB_RUN_ID": job.run_id,
-        "WANDB_RESUME": "allow",
-    }
-    own = {
+def _own_text(job: Job, target: str) -> str:
+    """What run.sh reads first: variables in which every run differs, and some that nobody sets."""
+    trackers = {"WANDB_NAME": job.name, "WANDB_RUN_ID": job.run_id}
+    own = {"BAY_RUN_ID": job.run_id, "BAY_NAME": job.name, "BAY_TARGET": target}
+    return render_exports(own | {name: trackers[name] for name in trackers.keys() - job.env.keys()})
+
+
+def _env_text(job: Job, *, plan: str, secrets: int, after: str) -> str:
+    """What run.sh reads then; it has set `$bay_run`."""
+    given = {
         "PYTHONUNBUFFERED": "1",
-        **trackers,
+        "WANDB_RUN_GROUP": job.experiment,
+        "WANDB_RESUME": "allow",
         **job.env,
-        "BAY_RUN_ID": job.run_id,
-        "BAY_NAME": job.name,
-        "BAY_TARGET": target,
     }
+    own = {name: value for name, value in given.items() if name not in OWN}
     lines = [
         "umask 077\n",
         f"bay_root=${{bay_run%/runs/*}}\nbay_plan=$bay_root/plans/{plan}\n",
@@ -178,6 +214,7 @@ def _marks(job: Job, after: str) -> dict[str, str]:
         "bay_command": "words" if isinstance(job.command, Argv) else "script",
         "bay_ready": "",
         "bay_after": after,
+        "bay_hold": f"{job.policy.hold_s:.0f}" if job.policy.hold_s else "",
         "bay_ranks": str(ranks) if ranks > 1 else "",
         "bay_launcher": str(job.options.get("launcher") or ""),
     }

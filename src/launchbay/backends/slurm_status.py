@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.machine_status import parse_status
+from launchbay.backends.machine_status import HELD, parse_status
 from launchbay.backends.slurm_words import ended_status, explain_waiting, parse_exit
 from launchbay.core.run import Cause, State, Status
 
@@ -30,7 +30,7 @@ class Record:
     """What one attempt left behind."""
 
     marks: set[str] = field(default_factory=set)
-    """`claim`, `cancel`, `continued`, `timeout`."""
+    """`claim`, `cancel`, `timeout`; `continued`, or `cut` where Slurm would not queue it again."""
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The last event of each kind."""
     patterns: dict[str, str] = field(default_factory=dict)
@@ -50,6 +50,10 @@ class Records:
         begun = [number for number in self.attempts if number > base]
         number = max(begun, default=base)
         return number, self.attempts.get(number, Record())
+
+    def task(self, base: int) -> str:
+        """What Slurm calls the allocation in which it began; empty for what has not begun."""
+        return str(self.latest(base)[1].events.get("started", {}).get("task") or "")
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ def judge(
 
     Args:
         base: the attempt that was submitted; what Slurm queued again counts up from it.
-        listed: what Slurm lists it as, or for a packed run the allocation that has it.
+        listed: what Slurm lists it as; for a packed run the allocation in which it began, or one
+            that may take it.
         records: what the run recorded.
         job: what Slurm calls it.
         packed: whether it shares an allocation, so that the list says nothing of the run itself.
@@ -96,13 +101,15 @@ def judge(
     line = _line(record, records)
     ended = "exit" in record.events
     if packed:
-        job = record.events.get("started", {}).get("task", "")
-    if listed is not None and listed.alive and not (packed and ended):
+        job = records.task(base)
+    if listed is not None and listed.alive:
         return _going(line, number, listed, record, packed=packed)
     return _finished(line, number) if ended and _is_plain(record) else Doubt(job)
 
 
-def settle(base: int, known: Listed | None, records: Records, *, job: str) -> Status:
+def settle(
+    base: int, known: Listed | None, records: Records, *, job: str, packed: bool = False
+) -> Status:
     """The status of a run in doubt, now that the scheduler's memory was asked.
 
     Args:
@@ -110,23 +117,25 @@ def settle(base: int, known: Listed | None, records: Records, *, job: str) -> St
         known: what Slurm remembers; None where nobody remembers.
         records: what the run recorded.
         job: what Slurm calls it.
+        packed: whether it shares an allocation, whose good end is not the run's.
     """
     number, record = records.latest(base)
     line = _line(record, records)
     if "cancel" in record.marks or "cancel" in records.attempts.get(base, Record()).marks:
         return _cancelled(line, number)
-    if known and not known.alive:
+    if known and not known.alive and not (packed and _is_apart(known, record)):
         return _remembered(known, line, number, record)
     if "exit" in record.events:
         return _finished(line, number)
-    if known:
+    if known and known.alive:
         # It is between two lists.
         going = State.RUNNING if "started" in record.events else State.QUEUED
         return _status(line, number, going, "")
+    whose = f"job {job}" if job else "its allocation"
     why = (
-        f"job {job} is gone and left no exit record"
+        f"{whose} is gone and left no exit record"
         if record.marks
-        else f"Slurm does not know job {job}"
+        else f"Slurm does not know {whose}"
     )
     return _status(line, number, State.LOST, why)
 
@@ -136,12 +145,16 @@ def _going(
 ) -> Status:
     begun = "started" in record.events and "exit" not in record.events
     completing = listed.state == "COMPLETING"
-    if completing and "exit" in record.events:
+    if packed and "exit" in record.events and not _is_told(record):
+        return _finished(line, number)
+    if (packed or completing) and "exit" in record.events:
         return (
             _finished(line, number)
             if _is_plain(record)
             else _status(line, number, State.RUNNING, "it is ending")
         )
+    if begun and line["held"] is not None:
+        return _status(line, number, State.RUNNING, parse_status(line).reason)
     if packed and begun:
         return _status(line, number, State.RUNNING, "")
     if packed and listed.state == "RUNNING":
@@ -159,18 +172,19 @@ def _going(
 def _finished(line: dict[str, Any], number: int) -> Status:
     status = parse_status(line)
     if line.get("warned") and status.state is State.FAILED:
+        why = (
+            "Slurm would not queue it again; `bay logs` shows why"
+            if line.get("cut")
+            else "it had written nothing new under BAY_OUT to go on from"
+        )
         return _status(
-            line,
-            number,
-            State.FAILED,
-            "its time was up, and it had written nothing new under BAY_OUT to go on from",
-            cause=Cause.TIMEOUT,
+            line, number, State.FAILED, f"its time was up, and {why}", cause=Cause.TIMEOUT
         )
     return _numbered(status, line, number)
 
 
 def _cancelled(line: dict[str, Any], number: int) -> Status:
-    if line.get("code") == 0 and not line.get("signal"):
+    if (line.get("code") == 0 and not line.get("signal")) or line.get("phase") == HELD:
         return _finished(line, number)
     started = "cancelled" if line.get("started") else "cancelled before it started"
     return _status(line, number, State.CANCELLED, started)
@@ -216,11 +230,26 @@ def _numbered(status: Status, line: dict[str, Any], number: int) -> Status:
 
 def _is_plain(record: Record) -> bool:
     """Whether the exit record says all there is to say."""
+    if record.events["exit"].get("phase") == HELD:
+        return True
     if "cancel" in record.marks or "timeout" in record.marks:
         return True
     ended = record.events["exit"]
     code = ended.get("code")
     return not ended.get("signal") and code is not None and code <= KILLED
+
+
+def _is_told(record: Record) -> bool:
+    """Whether somebody told it to end, and it was neither the lab nor its own time limit."""
+    return bool(record.events["exit"].get("signal")) and not _is_plain(record)
+
+
+def _is_apart(known: Listed, record: Record) -> bool:
+    """Whether the end of its allocation is none of a run's."""
+    word = known.state.split()[0] if known.state else ""
+    if "exit" in record.events:
+        return not _is_told(record) and word != "OUT_OF_MEMORY"
+    return word in {"COMPLETED", "FAILED"}
 
 
 def _line(record: Record, records: Records) -> dict[str, Any]:
@@ -233,11 +262,13 @@ def _line(record: Record, records: Records) -> dict[str, Any]:
         "metrics": _metrics(record, records),
         "why": "",
         "state": "running",
+        "held": record.events.get("held", {}).get("code"),
     }
     if ended:
         stop = "cancel" if "cancel" in record.marks else ""
         stop = "timeout" if "timeout" in record.marks else stop
         line |= {**ended, "ended": ended.get("at"), "state": "ended", "stop": stop}
+        line["cut"] = "cut" in record.marks
     return line
 
 

@@ -37,6 +37,7 @@ RESOURCES = {
     "retries": ("", "how often a failed run is tried again: 2, or by cause node=2,exit=1"),
     "resume/--no-resume": ("", "warn a run before its time limit, and continue it after"),
     "grace": ("", "how long before the limit it is warned: 2m"),
+    "hold": ("", "how long a run that fails keeps its place: 30m"),
     "profile": ("", "the one of the target's profiles to take"),
 }
 

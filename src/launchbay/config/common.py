@@ -168,6 +168,10 @@ class PolicyFields(Part):
     grace: TimeLimit | None = Field(
         default=None, description="How long before the limit it is warned; unset is `2m`."
     )
+    hold: TimeLimit | None = Field(
+        default=None,
+        description="How long a run that fails keeps its place, for somebody to look: `30m`.",
+    )
 
 
 class SlurmFields(Part):

@@ -165,6 +165,8 @@ def _read_truth(written: object) -> object:
 
 
 def _read_seconds(written: object) -> object:
+    if written in {"0", "0s"}:
+        return 0.0
     span = _read_resource("time")(written)
     return span.total_seconds() if isinstance(span, timedelta) else written
 

@@ -141,8 +141,8 @@ def make_recipe(layers: Sequence[Layer], private: Private) -> Recipe:
 def make_policy(merged: Mapping[str, Any], under: Policy | None = None) -> Policy:
     """What is to be done about a run, from what is said, over what held before."""
     changes = {key: merged[key] for key in ("pack", "resume") if key in merged}
-    if "grace" in merged:
-        changes["grace_s"] = merged["grace"].total_seconds()
+    spans = {f"{key}_s": merged[key] for key in ("grace", "hold") if key in merged}
+    changes |= {key: span.total_seconds() for key, span in spans.items()}
     match merged.get("retries"):
         case int(number):
             changes["retries"] = dict.fromkeys(NOBODYS_FAULT, number) if number else {}

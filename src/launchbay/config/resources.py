@@ -205,6 +205,7 @@ POLICIES: Mapping[str, Callable[[str], Any]] = {
     "retries": parse_retries,
     "resume": parse_truth,
     "grace": parse_time,
+    "hold": parse_time,
     "profile": parse_text,
 }
 """The same for what is to be done about a run; no parameter sets these."""

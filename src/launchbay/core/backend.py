@@ -240,6 +240,21 @@ class Foreground(Protocol):
 
 
 @runtime_checkable
+class Development(Protocol):
+    """Gives a person a place to work by hand, with the code and the Python of a job."""
+
+    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+        """What a terminal executes to work where the plan's one job would run.
+
+        A fresh folder is made there from the frozen code, which is there already; it stays. No
+        command is a shell. All of it ends when the job's time is over; nothing is recorded.
+
+        Raises:
+            Unsupported: when the target cannot give what the job asks.
+        """
+
+
+@runtime_checkable
 class Diagnosis(Protocol):
     """Can be checked up."""
 
@@ -260,6 +275,7 @@ CAPABILITIES: Mapping[str, type] = {
     "Capacity": Capacity,
     "Trial": Trial,
     "Foreground": Foreground,
+    "Development": Development,
     "Diagnosis": Diagnosis,
 }
 """The optional abilities, by the name that the documentation gives them."""

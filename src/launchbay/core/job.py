@@ -65,6 +65,8 @@ class Policy:
     """Whether it is warned before its time limit, and continued after."""
     grace_s: float = 120.0
     """How long before the limit it is warned."""
+    hold_s: float = 0.0
+    """How long a run that failed keeps its place, for somebody to look."""
 
 
 @dataclass(frozen=True)

@@ -126,10 +126,24 @@ class Lab:
         """Ask the targets, and remember what is new."""
         seen = look(runs, self.targets.reopen, clock=self.clock, recall=self._recall)
         before = {run.id: run.attempt for run in runs}
+        seen = self._told(seen)
         further = [run for run in seen.news if run.attempt > before[run.id]]
         self.store.add(further)
         self.store.update(run for run in seen.news if run.attempt == before[run.id])
         return self._fed(seen)
+
+    def _told(self, seen: Look) -> Look:
+        """The look, with what the logs of failed runs tell of why."""
+        if not any(run.state is State.FAILED for run in seen.news):
+            return seen
+        from launchbay.engine.classify import classify  # noqa: PLC0415
+
+        told = {run.id: run for run in classify(self, seen.news)}
+        return replace(
+            seen,
+            runs=tuple(told.get(run.id, run) for run in seen.runs),
+            news=tuple(told.get(run.id, run) for run in seen.news),
+        )
 
     def _recall(self, group: list[Run], backend: Backend) -> list[Run] | None:
         """The runs as the index has them, where their target was asked just now by anybody."""

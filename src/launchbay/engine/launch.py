@@ -239,6 +239,11 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
 
 def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
     """Exactly what would be sent for these steps, the random end of each run id left open."""
+    return [one.document for one in sketch(plan, steps)]
+
+
+def sketch(plan: Draft, steps: Sequence[Step]) -> list[Plan]:
+    """The plans that would be sent for these steps."""
     made = _Launch(
         plan,
         code=plan.listing.id,
@@ -249,8 +254,7 @@ def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
         ),
     )
     runs = [made.run(step, lambda name: f"{name}-?????") for step in steps]
-    plans = plan.place.backend.plan(made.jobs(steps, runs))
-    return [one.document for one in plans]
+    return plan.place.backend.plan(made.jobs(steps, runs))
 
 
 class Check:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 from launchbay.core import rundir
 from launchbay.core.errors import BadRequest

@@ -11,9 +11,10 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections import deque
 
-from files import has, read_json, write_whole
+from files import has, read_json, read_text, write_whole
 from processes import clock, ended_children, processes_of, send_signal, spawn_session
 from records import end_unstarted, records_folder
 from waiting import HERE
@@ -28,6 +29,8 @@ WHOLE = 1.000001
 """A GPU, with room for rounding."""
 MARGIN_S = 30.0
 """For a run to start and to put away its things, besides its own time."""
+MARGIN_SHARE = 0.1
+"""No more of a short allocation's time than this is margin."""
 
 
 class Task:
@@ -51,7 +54,9 @@ class Allocation:
         self.width = int(spec["width"])
         self.gpus = float(spec["gpus"])
         self.time_s: float | None = spec["time_s"]
-        self.ends_at = clock() + spec["limit_s"] if spec["limit_s"] else None
+        self.began = clock()
+        self.limit_s = find_limit(spec["limit_s"])
+        self.longest_s = 0.0
         self.root = plan.rpartition("/plans/")[0]
         self.runs = read_sheet(os.path.join(plan, "sheet"))
         first = number * int(spec["share"])
@@ -66,17 +71,23 @@ class Allocation:
         self.listen()
         while True:
             for pid, _ in ended_children():
-                self.live.pop(pid, None)
+                self.end(pid)
             self.start_all()
-            if not self.live and (not self.order or self.stopping):
+            if not self.live and not self.order:
                 return
             self.tend(clock())
             select.select([self.bell], [], [], TICK_S)
             with contextlib.suppress(BlockingIOError):
                 os.read(self.bell, 4096)
 
+    def end(self, pid: int) -> None:
+        """Make room for the next."""
+        task = self.live.pop(pid, None)
+        if task is not None:
+            self.longest_s = max(self.longest_s, clock() - task.since)
+
     def listen(self) -> None:
-        """Wake when a child ends; on TERM, tell the runs and take no more."""
+        """Wake when a child ends, and on TERM, when the scheduler wants the allocation back."""
         self.bell, wakes = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(wakes, False)
@@ -85,26 +96,34 @@ class Allocation:
         signal.signal(signal.SIGTERM, lambda *_: self.stop())
 
     def stop(self) -> None:
-        """End everything: the scheduler wants the allocation back."""
+        """Take no more, and have what runs told so; a run may be about to start just now."""
         self.stopping = True
-        self.order.clear()
-        for pid in list(self.live):
-            send_signal(pid, signal.SIGTERM)
 
     def start_all(self) -> None:
         """Start what there is room and time for."""
         while self.order and len(self.live) < self.width:
-            if not self.has_time():
-                self.order.clear()
-                return
+            if self.stopping or not self.has_time():
+                break
             devices = self.find_devices()
             if devices is None:
                 return
             self.start(self.order.popleft(), devices)
+        else:
+            return
+        self.order.clear()
 
     def has_time(self) -> bool:
-        """Whether a run that begins now can end before the allocation does."""
-        return self.ends_at is None or clock() + (self.time_s or 0) + MARGIN_S < self.ends_at
+        """Whether a run that begins now can end before the allocation does.
+
+        Where nobody said how long one may take, the longest so far tells. At the very beginning
+        there is always time: the next allocation would have no more.
+        """
+        if self.limit_s is None:
+            return True
+        margin = min(MARGIN_S, MARGIN_SHARE * self.limit_s)
+        spent = clock() - self.began
+        need = self.longest_s if self.time_s is None else self.time_s
+        return spent < margin or spent + need + margin < self.limit_s
 
     def start(self, index: int, devices: list[str]) -> None:
         """Start one run, unless somebody has begun or cancelled it."""
@@ -115,7 +134,7 @@ class Allocation:
         if has(task.records, "cancel"):
             end_unstarted(task.records)
             return
-        environment = dict(os.environ)
+        environment = {**os.environ, "BAY_UID": str(os.getuid()), **boot_time()}
         if self.gpus:
             environment["BAY_DEVICES"] = ",".join(devices)
         # A restarted allocation is no further attempt of what it had not begun.
@@ -135,8 +154,11 @@ class Allocation:
                 used[device] = used.get(device, 0.0) + share
         room = [one for one in given_devices() if used.get(one, 0.0) + share <= WHOLE]
         room.sort(key=lambda one: -used.get(one, 0.0))
-        number = max(1, int(self.gpus))
-        return room[:number] if len(room) >= number else None
+        number = max(1, -int(-self.gpus // 1))
+        if len(room) >= number:
+            return room[:number]
+        # Fewer than were asked for: nobody would ever give one back.
+        return None if self.live else room
 
     def tend(self, now: float) -> None:
         """End what was cancelled, what is over its time, and what did not go when told to."""
@@ -144,7 +166,7 @@ class Allocation:
             if task.kill_at is not None:
                 if now > task.kill_at:
                     self.kill(pid, task)
-            elif has(task.records, "cancel") or self.is_over(task, now):
+            elif self.stopping or has(task.records, "cancel") or self.is_over(task, now):
                 task.kill_at = now + GRACE_S
                 send_signal(pid, signal.SIGTERM)
 
@@ -178,6 +200,20 @@ def read_sheet(path: str) -> list[tuple[str, int]]:
             run, attempt, _ = line.split(b" ", 2)
             runs.append((run.decode(), int(attempt)))
     return runs
+
+
+def boot_time() -> dict[str, str]:
+    """The moment of boot for run.sh, which then need not ask for the time."""
+    uptime = read_text("/proc/uptime").split()
+    if not uptime:
+        return {}
+    return {"BAY_BOOT_CS": str(round((time.time() - float(uptime[0])) * 100))}
+
+
+def find_limit(asked_s: float | None) -> float | None:
+    """How long this allocation lasts: as Slurm says, if it does, or as was asked for."""
+    ends_at = os.environ.get("SLURM_JOB_END_TIME", "")
+    return float(ends_at) - time.time() if ends_at.isdigit() else asked_s
 
 
 def given_devices() -> list[str]:

@@ -15,6 +15,6 @@ fi
 bay_job=$SLURM_JOB_ID
 [ -z "${SLURM_ARRAY_JOB_ID-}" ] || bay_job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 : >"$bay_records/continued"
-scontrol requeue "$bay_job" >>"$bay_records/log-0.txt" 2>&1 || rm -f "$bay_records/continued"
+scontrol requeue "$bay_job" >>"$bay_records/log-0.txt" 2>&1 || mv "$bay_records/continued" "$bay_records/cut"
 # Slurm ends this job to queue it again.
 exit "$3"

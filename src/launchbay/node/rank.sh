@@ -1,8 +1,9 @@
 #!/bin/sh
 # One process of a run that has several: which it is, where the others are, its own log.
 #
-#   rank.sh RUN_FOLDER RECORDS PHASE      started by srun or another launcher, once for each process
+#   rank.sh RUN_FOLDER RECORDS PHASE HEED     started by srun or another launcher, once for each process
 #
+# HEED is what a shell has to do first so that it outlives the warning before the end.
 # The first process of a node runs the set-up, once; the others wait for it and take over its environment.
 bay_run=$1
 bay_records=$2
@@ -16,7 +17,8 @@ if [ -z "${MASTER_ADDR-}" ]; then
 fi
 bay_shell="sh"
 ! command -v bash >/dev/null 2>&1 || bay_shell=bash
-[ "$3" = setup ] || exec "$bay_shell" "$bay_run/command.sh"
+# shellcheck disable=SC2016
+[ "$3" = setup ] || exec "$bay_shell" -c "$4"'. "$1"' "$bay_shell" "$bay_run/command.sh"
 
 bay_ready=$bay_records/ready-${SLURMD_NODENAME:-$(uname -n)}
 if [ "$bay_local" != 0 ]; then
@@ -34,7 +36,7 @@ else
 fi
 # What belongs to one process stays its own.
 # shellcheck disable=SC2016
-exec "$bay_shell" -c '
+exec "$bay_shell" -c "$4"'
     rank=$RANK local=$LOCAL_RANK
     keep=$(env | grep "^\(SLURM_\|PMI\|OMPI_\)" | sed "s/=.*//")
     for name in $keep; do eval "bay_kept_$name=\$$name"; done

@@ -15,8 +15,8 @@
 #
 # From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
 # folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image with
-# bay_container, bay_nv, bay_modules and each_bind, where it runs in a container; bay_after, the program
-# beside this one that follows the end.
+# bay_container, bay_nv, bay_modules and each_bind, where it runs in a container; bay_hold, how many seconds a run
+# that fails keeps its place; bay_after, the program beside this one that follows the end.
 bay_run=$1
 bay_attempt=$2
 bay_records=$bay_run/attempts/$bay_attempt
@@ -104,7 +104,7 @@ printf '{"event":"started","at":%s,"host":"%s","boot":"%s","pid":%s,"start":"%s"
 bay_node=${0%/*}
 # We are about to go elsewhere.
 case $bay_node in /*) ;; *) bay_node=$PWD/$bay_node ;; esac
-bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
+bay_hold='' bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
 bay_image='' bay_container='' bay_nv='' bay_modules=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
@@ -164,10 +164,13 @@ unset BAY_UID
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
 [ -f "$bay_run/setup.sh" ] || bay_phase="command"
+# A shell that waits for a program would die of the warning that is meant for the program.
+bay_heed=''
+[ -z "$bay_after" ] || bay_heed='trap : USR1; '
 # The command once for each process; rank.sh finds out which it is.
 start_ranks() {
     export BAY_RANKS="$bay_ranks"
-    set -- /bin/sh "$bay_node/rank.sh" "$bay_run" "$bay_records" "$bay_phase"
+    set -- /bin/sh "$bay_node/rank.sh" "$bay_run" "$bay_records" "$bay_phase" "$bay_heed"
     # shellcheck disable=SC2086
     [ -z "$bay_launcher" ] || exec $bay_launcher "$@"
     exec srun --kill-on-bad-exit=1 --ntasks="$bay_ranks" "$@"
@@ -196,10 +199,10 @@ BINDS
     exec "$bay_shell" "$@" "$bay_image" /bin/sh -c '
         if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
         if [ -f "$1/setup.sh" ]; then
-            exec "$shell" -c "set -e; . \"\$1\"; set +e; : >\"\$2\"; . \"\$3\"" "$shell" \
+            exec "$shell" -c "$3set -e; . \"\$1\"; set +e; : >\"\$2\"; . \"\$3\"" "$shell" \
                 "$1/setup.sh" "$2/set-up" "$1/command.sh"
         fi
-        exec "$shell" "$1/command.sh"' sh "$bay_run" "$bay_records"
+        exec "$shell" -c "$3. \"\$1\"" "$shell" "$1/command.sh"' sh "$bay_run" "$bay_records" "$bay_heed"
 }
 
 run_command() {
@@ -211,13 +214,11 @@ run_command() {
     fi
     bay_shell="sh"
     command -v bash >/dev/null 2>&1 && bay_shell=bash
-    # A shell that waits for a program would die of the warning that is meant for the program.
-    bay_warning=''
-    [ -z "$bay_after" ] || bay_warning='trap : USR1; '
-    [ "$bay_phase$bay_warning" != command ] || exec "$bay_shell" "$bay_run/command.sh"
-    [ "$bay_phase" = setup ] || exec "$bay_shell" -c "$bay_warning"'. "$1"' "$bay_shell" "$bay_run/command.sh"
+    [ "$bay_phase$bay_after" != command ] || exec "$bay_shell" "$bay_run/command.sh"
     # shellcheck disable=SC2016
-    exec "$bay_shell" -c "$bay_warning"'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$bay_shell" \
+    [ "$bay_phase" = setup ] || exec "$bay_shell" -c "$bay_heed"'. "$1"' "$bay_shell" "$bay_run/command.sh"
+    # shellcheck disable=SC2016
+    exec "$bay_shell" -c "$bay_heed"'set -e; . "$1"; set +e; : >"$2"; . "$3"' "$bay_shell" \
         "$bay_run/setup.sh" "$bay_records/set-up" "$bay_run/command.sh"
 }
 
@@ -248,6 +249,19 @@ else
 fi
 
 [ ! -f "$bay_records/set-up" ] || bay_phase="command"
+# Somebody may want to look at what failed, where it failed.
+if [ "${bay_hold:-0}" -gt 0 ] && [ "$bay_code" -ne 0 ] && [ -z "$bay_stopped$bay_asked" ] && [ -n "${bay_background-}" ]; then
+    bay_phase="held"
+    now
+    printf '{"event":"held","at":%s,"code":%s}\n' "$bay_at" "$bay_code" >>"$bay_events"
+    echo "launchbay: it failed with code $bay_code and keeps its place for $bay_hold s; \`bay shell\` goes there, \`bay cancel\` ends it"
+    while [ "$bay_hold" -gt 0 ] && [ -z "$bay_stopped" ] && [ ! -e "$bay_records/cancel" ]; do
+        sleep 1 &
+        bay_child=$!
+        wait "$bay_child" 2>/dev/null
+        bay_hold=$((bay_hold - 1))
+    done
+fi
 [ -z "${bay_background-}" ] || each_output keep_output
 [ ! -f "$bay_run/out/metrics.jsonl" ] || tail -n 100 "$bay_run/out/metrics.jsonl" >"$bay_records/metrics.jsonl"
 record_exit "$bay_code"

@@ -115,6 +115,7 @@ class Writer:
             "bay_subfolder=%s" % shlex.quote(job["subfolder"]),
             "bay_command=%s" % ("words" if job["words"] else "script"),
             "bay_ready=%s" % ("1" if ready else ""),
+            "bay_hold=%d" % job.get("policy", {}).get("hold_s", 0),
             "each_output() {",
             ":",
             *('"$1" %s' % shlex.quote(name) for name in job["outputs"]),

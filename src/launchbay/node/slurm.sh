@@ -6,7 +6,8 @@
 #                                 unless one is still there
 #   slurm.sh look                 what Slurm lists of ours, and what runs (ids on standard input) recorded
 #   slurm.sh ask                  what became of jobs (ids on standard input) that Slurm no longer lists
-#   slurm.sh cancel               end runs: `<run> <attempt> <job>` on standard input, `-` for no job
+#   slurm.sh cancel               end runs: `<run> <attempt> <job>` on standard input, or
+#                                 `<run> <attempt> - <plan>` for one that shares an allocation
 #   slurm.sh plans                every plan, with its job and its runs
 #   slurm.sh trial                what would become of a job script on standard input
 #
@@ -52,9 +53,10 @@ submit() {
 hand_over() {
     if [ -n "$1" ]; then
         bay_share=$(sed -n 's/.*"share": \([0-9]*\).*/\1/p' pack.json)
-        set -- $((($1 + bay_share - 1) / bay_share))
+        bay_most=$(sed -n 's/^#SBATCH --array=.*%/%/p' job.sh)
+        set -- "--array=0-$((($1 + bay_share - 1) / bay_share - 1))$bay_most"
     fi
-    set -- --parsable --chdir="$bay_plan" ${1:+"--array=0-$(($1 - 1))"}
+    set -- --parsable --chdir="$bay_plan" ${1:+"$1"}
     # Several arrays of a sweep that may have only so many at once follow one another.
     if [ -s behind ]; then
         read -r bay_before <behind
@@ -88,6 +90,22 @@ listed() {
         sacct -X -n -P --name="$bay_called" -S now-7days -o JobID 2>/dev/null | sed 's/_.*//' | sort -u
 }
 
+# An attempt that nobody has begun is ended by taking its claim; who asks whether it is left finds none.
+end_unbegun() (
+    set -C
+    { true >"$1/claim"; } 2>/dev/null || exit
+    printf '{"event":"exit","at":%s,"code":null,"signal":"","phase":"command"}\n' "$(date +%s)" >>"$1/events.jsonl"
+)
+
+# Allocations that wait for nothing but runs that have all been begun or cancelled.
+end_idle() {
+    cd "$bay_plans/$1" 2>/dev/null || return
+    while read -r bay_id bay_attempt _; do
+        [ -e "$bay_root/runs/$bay_id/attempts/$bay_attempt/claim" ] || return
+    done <sheet
+    scancel --me --state=PENDING --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" 2>/dev/null
+}
+
 alive() {
     squeue -h --me --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" -o %F | sed -n 1p
 }
@@ -113,8 +131,8 @@ ask)
     fi
     ;;
 cancel)
-    bay_jobs=''
-    while read -r bay_id bay_attempt bay_job; do
+    bay_jobs='' bay_packs=''
+    while read -r bay_id bay_attempt bay_job bay_pack; do
         bay_records=$bay_root/runs/$bay_id/attempts/$bay_attempt
         mkdir -p "$bay_records" && : >"$bay_records/cancel" || exit 73
         # It may have been continued.
@@ -122,7 +140,10 @@ cancel)
             [ ! -e "$bay_path" ] || : >"${bay_path%/claim}/cancel"
         done
         [ "$bay_job" = - ] || bay_jobs="$bay_jobs $bay_job"
+        [ -z "$bay_pack" ] || end_unbegun "$bay_records"
+        case " $bay_packs " in *" $bay_pack "*) ;; *) bay_packs="$bay_packs $bay_pack" ;; esac
     done
+    for bay_pack in $bay_packs; do end_idle "$bay_pack"; done
     # What has ended already is no matter.
     [ -z "$bay_jobs" ] || printf '%s\n' $bay_jobs | xargs -n 200 scancel 2>/dev/null || true
     ;;

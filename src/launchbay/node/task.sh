@@ -3,7 +3,8 @@
 #
 #   task.sh PLAN_FOLDER INDEX
 #
-# The run is line INDEX + 1 of the plan's sheet: its id, its attempt, and quoted values. Whoever else has
+# The run is line INDEX + 1 of the plan's sheet: its id, its attempt, and quoted values; those that all runs
+# of the plan have in common are in shared.sh beside it. Whoever else has
 # begun the same attempt wins: run.sh's claim decides, and nothing of what is written here differs.
 # POSIX sh; must work in dash and in busybox sh.
 bay_plan=$1
@@ -35,34 +36,49 @@ bay_id=${bay_line%% *}
 bay_line=${bay_line#* }
 bay_attempt=$((${bay_line%% *} + ${SLURM_RESTART_COUNT:-0}))
 bay_job='' bay_params='' bay_command_text='' bay_setup_text='' bay_env_text='' bay_patterns='' bay_fresh=''
+bay_own_text='' bay_shared_job=''
+# shellcheck disable=SC1091
+. "$bay_plan/shared.sh"
 eval "${bay_line#* }"
 
 bay_run=$bay_root/runs/$bay_id
 bay_records=$bay_run/attempts/$bay_attempt
 [ ! -e "$bay_records/claim" ] || exit 75
 
-# Whole or not at all: another copy of this attempt may be reading it.
+bay_draft=$bay_records/draft.$$
 put() {
-    printf '%s' "$2" >"$1.$$" && mv -f "$1.$$" "$1" || give_up "cannot write $1; is the disk full?"
+    printf '%s' "$2" >"$bay_draft/$1" || give_up "cannot write $bay_draft/$1; is the disk full?"
 }
 
-mkdir -p "$bay_records" || give_up "cannot make $bay_records"
+# Whole or not at all: another copy of this attempt may be reading them.
+move_to() {
+    mv -f "$bay_draft"/* "$1/" || give_up "cannot write $1; is the disk full?"
+}
+
 if [ -n "$bay_fresh" ] && [ ! -e "$bay_records/job.json" ] && [ -d "$bay_run/out" ]; then
     bay_number=1
     while [ -e "$bay_run/out.$bay_number" ]; do bay_number=$((bay_number + 1)); done
     mv "$bay_run/out" "$bay_run/out.$bay_number"
 fi
-mkdir -p "$bay_run/out" || give_up "cannot make $bay_run/out"
-put "$bay_records/job.json" "$bay_job"
-put "$bay_run/job.json" "$bay_job"
-put "$bay_run/params.json" "$bay_params"
-put "$bay_run/command.sh" "$bay_command_text"
-put "$bay_run/env.sh" "$bay_env_text"
-if [ -n "$bay_setup_text" ]; then put "$bay_run/setup.sh" "$bay_setup_text"; else rm -f "$bay_run/setup.sh"; fi
-[ -z "$bay_patterns" ] || put "$bay_records/patterns.json" "$bay_patterns"
+mkdir -p "$bay_draft" "$bay_run/out" || give_up "cannot make $bay_draft"
+put job.json "$bay_job$bay_shared_job"
+[ -z "$bay_patterns" ] || put patterns.json "$bay_patterns"
+move_to "$bay_records"
+put job.json "$bay_job$bay_shared_job"
+put params.json "$bay_params"
+put command.sh "$bay_command_text"
+put env.sh "$bay_own_text$bay_env_text"
+if [ -n "$bay_setup_text" ]; then
+    put setup.sh "$bay_setup_text"
+elif [ -e "$bay_run/setup.sh" ]; then
+    rm -f "$bay_run/setup.sh"
+fi
+move_to "$bay_run"
+rmdir "$bay_draft"
 
 # Hundredths of a second, where `date` knows them.
-bay_now=$(date +%s%N 2>/dev/null)
+bay_now=''
+[ -n "${BAY_BOOT_CS-}" ] || bay_now=$(date +%s%N 2>/dev/null)
 case $bay_now in
 '' | *[!0-9]*) ;;
 *)
