@@ -313,7 +313,11 @@ FLAGS = {
     "hold": "30m",
 }
 HANDLED = Policy(
-    pack="node", retries={"preempted": 1, "node": 1, "lost": 1}, resume=True, grace_s=30
+    pack="node",
+    retries={"preempted": 1, "node": 1, "lost": 1},
+    resume=True,
+    grace_s=30,
+    hold_s=1800,
 )
 TYPED = Resources(
     nodes=2,
