@@ -203,7 +203,8 @@ def _paths(job: Job) -> str:
         'export PYTHONPATH="$bay_path${PYTHONPATH:+:$PYTHONPATH}"\n'
     )
     if job.origin:
-        lines.append(f"export BAY_FROM={shlex.quote(job.origin)}\n")
+        above = "" if job.origin.startswith("/") else '"$bay_root/"'
+        lines.append(f"export BAY_FROM={above}{shlex.quote(job.origin)}\n")
     return "".join(lines)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launchbay.core.sweep import Experiment
     from launchbay.engine.lab import Lab
     from launchbay.engine.launch import Draft
+    from launchbay.engine.origin import Origin
     from launchbay.engine.steps import Step
     from launchbay.sync.snapshot import Listing
 
@@ -166,14 +167,16 @@ class Prepared:
         return self.lab.outline(self.request, target=self.target, listing=self.listing)
 
 
-def prepare(typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: str = "") -> Prepared:
+def prepare(
+    typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: Origin | None = None
+) -> Prepared:
     """From what was typed to a request.
 
     Args:
         typed: words.
         flags: those of `plan_options`.
         looking: whether to ask targets about runs first, and to write; `bay plan` does neither.
-        origin: what `$BAY_FROM` names.
+        origin: whose outputs `$BAY_FROM` names.
     """
     params = {**typed.params, **_parse_sets(flags["sets"])}
     settings = read_settings_of(typed.file) if typed.file else read_settings(Path.cwd())

@@ -11,7 +11,7 @@ import click
 
 from launchbay.cli.options import json_option, quiet_option, yes_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
-from launchbay.cli.screen import confirm, interactive, say
+from launchbay.cli.screen import confirm, interactive, say, waits_here
 from launchbay.engine.launch import Check
 from launchbay.engine.origin import find_origin
 from launchbay.engine.steps import tallied
@@ -59,7 +59,7 @@ def command(
     In COMMAND, <key> is the value of a KEY; a key that it does not use is appended as --key value.
     """  # noqa: D301 (click wants the backspace itself)
     typed = ctx.meta["typed"]
-    origin = find_origin(source) if source else ""
+    origin = find_origin(source) if source else None
     prepared = prepare(typed, flags, looking=True, origin=origin)
     lab, draft = prepared.lab, prepared.draft()
     lab.tell = lab.tell if quiet else say
@@ -102,6 +102,8 @@ def _after(
     code = 0
     if not detach:
         code = follow(lab, runs, fail_fast=fail_fast, silent=quiet or as_json)
+    if not quiet:
+        _tell_waiting(lab, runs)
     if as_json:
         from launchbay.cli.record import run_record  # noqa: PLC0415
         from launchbay.runstore.store import Query  # noqa: PLC0415
@@ -109,6 +111,15 @@ def _after(
         now = lab.store.runs(Query(ids=[run.id for run in runs]))
         click.echo(json.dumps([run_record(run, lab) for run in now], indent=1))
     return code
+
+
+def _tell_waiting(lab: Lab, runs: list[Run]) -> None:
+    """Name what is still here, if anything was when it was sent or somebody left early."""
+    from launchbay.cli.ls import tell_waiting  # noqa: PLC0415
+    from launchbay.runstore.store import Query  # noqa: PLC0415
+
+    if any(map(waits_here, runs)):
+        tell_waiting(lab.store.runs(Query(ids=[run.id for run in runs])))
 
 
 def _wants_redone(draft: Draft, *, quiet: bool) -> bool:

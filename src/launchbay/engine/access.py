@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -19,27 +18,22 @@ from launchbay.core.backend import (
 )
 from launchbay.core.errors import BadRequest, BayError, TargetError, Unsupported
 from launchbay.core.job import Argv, Job, Policy
-from launchbay.core.naming import run_id
+from launchbay.core.naming import run_id, run_name
 from launchbay.core.python import render_setup
 from launchbay.core.run import State
-from launchbay.hosts.reach import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from launchbay.core.job import Recipe
+    from launchbay.core.job import Recipe, Resources
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
     from launchbay.engine.launch import Draft
     from launchbay.engine.steps import Step
-    from launchbay.engine.targets import Place
-    from launchbay.sync.snapshot import Snapshot
 
 DEV_TIME = timedelta(hours=1)
 TRIALS = 3
 """Plans that a target is asked about; others are like them."""
-SKEW_S = 60.0
-"""A difference of clocks that people notice."""
 
 
 def host_of(lab: Lab, target: str) -> str:
@@ -170,17 +164,41 @@ def try_plans(draft: Draft, steps: Sequence[Step]) -> list[Finding]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Development_:
+class Desk:
     """A place to work in by hand."""
 
     argv: list[str]
+    """What a terminal executes to be there."""
     where: str
     """Its folder, for a person to read."""
-    recipe: Recipe
+    need: Resources
 
 
-def develop(lab: Lab, draft: Draft, step: Step, command: Sequence[str]) -> Development_:
-    """Have the code and the Python where a step would run, and what lets a person in.
+def draft_desk(lab: Lab, *, target: str | None, resources: Mapping[str, str]) -> Draft:
+    """What a run of this project would be given there, as its file says and flags over it.
+
+    Raises:
+        BadRequest: when the file describes no run.
+    """
+    from launchbay.core.sweep import Choice  # noqa: PLC0415
+    from launchbay.engine.launch import outline  # noqa: PLC0415
+    from launchbay.engine.settings import Wish  # noqa: PLC0415
+    from launchbay.engine.steps import Request  # noqa: PLC0415
+
+    words = () if lab.settings.path else ("sh",)
+    wish = Wish(words=words, resources=resources, target=target)
+    experiment, name = lab.settings.experiment(wish)
+    listing = lab.settings.scan(experiment, lab.project.bay)
+    request = Request(experiment=replace(experiment, always=True), choice=Choice(limit=1))
+    draft, steps = outline(lab, request, target=name, listing=listing, looking=True)
+    found = tuple(steps)
+    if not found:
+        raise BadRequest("the file describes no run", hint="`bay plan` shows what it describes")
+    return replace(draft, steps=found)
+
+
+def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str = "") -> Desk:
+    """Have the code and the Python where the draft's first run would be, and a way in.
 
     Raises:
         Unsupported: when the target cannot do that, or not with what is asked for.
@@ -192,93 +210,51 @@ def develop(lab: Lab, draft: Draft, step: Step, command: Sequence[str]) -> Devel
     place, backend = draft.place, draft.place.backend
     if not isinstance(backend, Development):
         raise Unsupported(f"`{place.name}` gives nobody a place to work by hand")
-    recipe = dev_recipe(step.recipe)
+    recipe = _alone(draft.steps[0].recipe)
+    job = _desk_job(draft, recipe, subfolder)
     # Before anything is written: what cannot be is said at once.
-    backend.plan([_dev_job(draft, recipe, code="", entry="", name="dev-?????")])
-    lab.project = project = ensure_project(lab.project)
-    snapshot: Snapshot = freeze(draft.listing, project.bay)
+    backend.plan([job])
+    lab.project = ensure_project(lab.project)
+    frozen = freeze(draft.listing, lab.project.bay)
     pythons = build_environments(
-        place, [recipe.python], code=snapshot.id, tree=snapshot.tree, tell=lab.tell
+        place, [recipe.python], code=frozen.id, tree=frozen.tree, tell=lab.tell
     )
     if isinstance(backend, Staging):
-        backend.stage(snapshot.id, snapshot.tree)
-    entry = render_setup(
-        modules=recipe.modules, python=pythons[recipe.python] if recipe.python else ""
-    )
-    name = run_id(f"{project.name}-dev")
-    job = _dev_job(draft, recipe, code=snapshot.id, entry=entry, name=name)
-    (plan,) = backend.plan([job])
-    return Development_(
+        backend.stage(frozen.id, frozen.tree)
+    python = pythons[recipe.python] if recipe.python else ""
+    entry = render_setup(modules=recipe.modules, python=python)
+    (plan,) = backend.plan([replace(job, snapshot=frozen.id, entry=entry)])
+    host, root = place.where.get("host"), place.where["root"]
+    return Desk(
         argv=backend.dev_argv(plan, command=command),
-        where=_dev_folder(place.where, name),
-        recipe=recipe,
+        where=f"{f'{host}:' if host else ''}{root}/dev/{job.run_id}",
+        need=recipe.resources,
     )
 
 
-def dev_recipe(recipe: Recipe) -> Recipe:
+def _alone(recipe: Recipe) -> Recipe:
     """What one person at one terminal needs of what a run would be given."""
-    need = recipe.resources
-    limit = need.time_limit or DEV_TIME
-    alone = replace(need, nodes=1, processes=1, time_limit=limit)
-    return replace(recipe, resources=alone, policy=Policy())
+    limit = recipe.resources.time_limit or DEV_TIME
+    need = replace(recipe.resources, nodes=1, processes=1, time_limit=limit)
+    return replace(recipe, resources=need, policy=Policy())
 
 
-def _dev_job(draft: Draft, recipe: Recipe, *, code: str, entry: str, name: str) -> Job:
+def _desk_job(draft: Draft, recipe: Recipe, subfolder: str) -> Job:
+    name = run_name([draft.request.experiment.project, "dev"], {})
     return Job(
-        run_id=name,
+        run_id=run_id(name),
         name=name,
-        experiment=f"{draft.project.name}-dev",
+        experiment=name,
         command=Argv(("sh",)),
         env=recipe.env,
         secrets=recipe.secrets,
         modules=recipe.modules,
         python=str(recipe.python or ""),
-        entry=entry,
         setup=recipe.setup,
         image=recipe.image,
         resources=recipe.resources,
         options=recipe.options,
-        snapshot=code,
         project_folder=str(draft.project.folder),
         links=draft.listing.links if draft.place.is_here else {},
-        subfolder=draft.request.experiment.subfolder,
+        subfolder=subfolder,
     )
-
-
-def _dev_folder(where: Mapping[str, str], name: str) -> str:
-    host = f"{where['host']}:" if where.get("host") else ""
-    return f"{host}{where['root']}/dev/{name}"
-
-
-def check_host(place: Place | Mapping[str, str], target: str) -> list[Finding]:
-    """Whether a target's machine is reached by ssh without questions, and what time it is there.
-
-    Raises:
-        TargetError: when it is not reached.
-    """
-    where = place if not hasattr(place, "where") else place.where
-    host = str(where.get("host") or "")
-    if not host:
-        return []
-    before = time.time()
-    done = reach(host, target).run(["date", "+%s"])
-    after = time.time()
-    findings = [Finding(level="ok", subject="ssh", message=f"`{host}` lets us in without asking")]
-    try:
-        there = float(done.stdout)
-    except ValueError:
-        return findings
-    # It was asked somewhere in between, and counts whole seconds.
-    skew = max(before - there - 1, there - after, 0.0)
-    if skew <= SKEW_S:
-        return [*findings, Finding(level="ok", subject="clock", message="agrees with ours")]
-    side = "behind" if there < before else "ahead of"
-    return [
-        *findings,
-        Finding(
-            level="warning",
-            subject="clock",
-            message=f"is {skew:.0f} s {side} ours: times of its runs look wrong",
-            remedy="have one of the two set by a time server",
-        ),
-    ]

@@ -21,12 +21,13 @@ from launchbay.config.paths import (
 from launchbay.core.backend import Diagnosis, Discovery, Finding
 from launchbay.core.errors import BadRequest, BayError, ConfigError, StoreError
 from launchbay.core.quantity import render_size, render_span
-from launchbay.engine.catalogue import check_target
+from launchbay.engine.catalogue import check_target, find_target
 from launchbay.engine.lab import Lab
 from launchbay.engine.open import open_lab
 from launchbay.engine.project import read_project
 from launchbay.engine.settings import read_settings
 from launchbay.engine.targets import Targets
+from launchbay.hosts.reach import reach
 from launchbay.runstore.store import Query, RunStore, index_path
 from launchbay.sync.git import run_git
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 LEAST_FREE_BYTES = 1_000_000_000
 LOG_AGE_S = 7 * 24 * 3600
 LOG_TAIL_BYTES = 4096
+SKEW_S = 60.0
+"""A difference of clocks that people notice."""
 
 
 def check_up(start: Path, target: str | None = None) -> list[Finding]:
@@ -164,9 +167,10 @@ def check_place(lab: Lab, name: str) -> list[Finding]:
     """
     try:
         check_target(lab.settings, name)
+        reached = list(_check_host(lab, name))
         backend = lab.targets.open(name).backend
         found = backend.diagnose() if isinstance(backend, Diagnosis) else []
-        found = [*found, *_find_orphans(lab, backend)]
+        found = [*reached, *found, *_find_orphans(lab, backend)]
     except BadRequest:
         raise
     except BayError as err:
@@ -175,6 +179,31 @@ def check_place(lab: Lab, name: str) -> list[Finding]:
     if not found:
         found = [Finding(level="ok", subject="", message="can be opened")]
     return [replace(one, subject=f"{name} {one.subject}".rstrip()) for one in found]
+
+
+def _check_host(lab: Lab, name: str) -> Iterator[Finding]:
+    """Whether a target's machine lets us in without asking, and what time it is there."""
+    host = str(find_target(lab.settings, name).written.get("host") or "")
+    if not host:
+        return
+    before = time.time()
+    done = reach(host, name).run(["date", "+%s"])
+    after = time.time()
+    yield Finding(level="ok", subject="ssh", message=f"`{host}` lets us in without asking")
+    if not done.stdout.strip().isdecimal():
+        return
+    there = int(done.stdout)
+    # It was asked somewhere in between, and counts whole seconds.
+    skew = max(before - there - 1, there - after, 0.0)
+    if skew <= SKEW_S:
+        yield Finding(level="ok", subject="clock", message="agrees with ours")
+        return
+    yield Finding(
+        level="warning",
+        subject="clock",
+        message=f"is {render_span(skew)} {'behind' if there < before else 'ahead of'} ours",
+        remedy="have both set by a time server; till then the times of its runs look wrong",
+    )
 
 
 def _open(start: Path) -> Lab:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from launchbay.core.backend import Feeding
@@ -34,7 +35,7 @@ def feed(lab: Lab, runs: Iterable[Run]) -> list[Run]:
     """
     sent: list[Run] = []
     full: set[str] = set()
-    for tag in dict.fromkeys(run.launch for run in runs if waits_here(run)):
+    for tag in dict.fromkeys(run.launch for run in _in_turn(lab, runs)):
         with adopted_launch(lab.project, tag) as folder:
             if folder is None:
                 continue
@@ -57,8 +58,24 @@ def push(lab: Lab, runs: Sequence[Run]) -> None:
     """Have targets start what they have and nobody works on."""
     for group in by_place(run for run in runs if run.status.unfed):
         backend = lab.targets.reopen(group[0])
-        if isinstance(backend, Feeding):
-            backend.feed([run.handle for run in group])
+        if isinstance(backend, Feeding) and _is_our_turn(lab, group[0], "push"):
+            try:
+                backend.feed([run.handle for run in group])
+            except TargetError as err:
+                lab.tell(f"{group[0].target} cannot be fed: {err}")
+
+
+def _in_turn(lab: Lab, runs: Iterable[Run]) -> list[Run]:
+    """The runs that wait here for a place that nobody has tried to feed just now."""
+    groups = by_place(run for run in runs if waits_here(run))
+    return [run for group in groups if _is_our_turn(lab, group[0], "feed") for run in group]
+
+
+def _is_our_turn(lab: Lab, run: Run, what: str) -> bool:
+    """Whether a place may be fed by us now; looking at it and feeding it take turns alike."""
+    every_s = lab.targets.reopen(run).look_every_s
+    place = json.dumps([what, run.target, sorted(run.place.items())])
+    return not every_s or lab.store.claim_look(place, now=lab.clock(), every_s=every_s)
 
 
 def _send_kept(lab: Lab, kept: Kept) -> list[Run]:

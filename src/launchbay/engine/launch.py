@@ -170,13 +170,21 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
         tree=snapshot.tree,
         tell=lab.tell,
     )
+    origin = _lay_out(lab, plan)
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
     if replaced:
         lab.settle(replaced)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         record_launch(lab, folder)
-        made = _Launch(plan, code=snapshot.id, tag=tag, now=lab.clock(), activations=activations)
+        made = _Launch(
+            plan,
+            code=snapshot.id,
+            tag=tag,
+            now=lab.clock(),
+            activations=activations,
+            origin=origin,
+        )
         with lab.store.transaction():
             lab.store.add_project(project.id, name=project.name, folder=project.folder)
             steps = _decide_again(made, lab)
@@ -188,6 +196,14 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             lab.store.add(runs)
         stage(lab, plan.place.backend, runs)
         return deliver(plans, runs)
+
+
+def _lay_out(lab: Lab, plan: Draft) -> str:
+    if plan.request.origin is None:
+        return ""
+    from launchbay.engine.origin import lay_out  # noqa: PLC0415 (few launches have one)
+
+    return lay_out(lab, plan.request.origin, plan.place)
 
 
 def record_launch(lab: Lab, folder: Path) -> None:
@@ -295,6 +311,8 @@ class _Launch:
     tag: str
     now: float
     activations: Mapping[Python, str]
+    origin: str = ""
+    """The folder that `$BAY_FROM` names."""
 
     def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
         """The row that is stored before anything is sent."""
@@ -363,7 +381,7 @@ class _Launch:
             subfolder=experiment.subfolder,
             outputs=experiment.outputs,
             metrics=experiment.metrics,
-            origin=self.plan.request.origin,
+            origin=self.origin,
             labels=labels_of(run, self.plan.project),
         )
 

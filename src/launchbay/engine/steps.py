@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from launchbay.core.job import Command, Recipe, Resources
     from launchbay.engine.lab import Lab
+    from launchbay.engine.origin import Origin
     from launchbay.sync.snapshot import Listing
 
 CHUNK = 1000
@@ -44,8 +45,8 @@ class Request:
     """A success on another target counts."""
     note: str = ""
     tags: tuple[str, ...] = ()
-    origin: str = ""
-    """The folder that `$BAY_FROM` names."""
+    origin: Origin | None = None
+    """Whose outputs `$BAY_FROM` names."""
 
 
 @dataclass(frozen=True, kw_only=True)

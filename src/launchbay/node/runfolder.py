@@ -106,7 +106,8 @@ class Writer:
             "BAY_TARGET": job["target"],
         }
         if job["origin"]:
-            own["BAY_FROM"] = job["origin"]
+            # Below the root, where it is not a path of its own.
+            own["BAY_FROM"] = os.path.join(job["root"], job["origin"])
         lines = [
             "umask %s" % self._umask,
             self._exports,

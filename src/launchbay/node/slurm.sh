@@ -27,6 +27,8 @@ export LC_ALL=C SLURM_TIME_FORMAT='%s'
 
 submit() {
     bay_plan=$bay_plans/$1
+    # shellcheck disable=SC1091
+    . "$bay_node/plans.sh"
     take_plan || { echo "$bay_plan cannot be written; is the disk full?" >&2; exit 73; }
     cd "$bay_plan" || exit 73
     # Of several that submit the same, one does; where there is no flock the runs' claims still decide.
@@ -65,23 +67,6 @@ hand_over() {
     sbatch "$@" <job.sh
 }
 
-take_plan() {
-    if [ -e "$bay_plan/sheet" ]; then
-        cat >/dev/null
-        return
-    fi
-    bay_draft=$bay_plan.$$
-    mkdir -p "$bay_plans" "$bay_root/runs" && mkdir "$bay_draft" || return
-    if ! tar -xf - -C "$bay_draft" || [ ! -e "$bay_draft/whole" ]; then
-        rm -rf "$bay_draft"
-        return 1
-    fi
-    mv "$bay_draft" "$bay_plan" 2>/dev/null
-    # Somebody else was quicker, and it went into what is there.
-    rm -rf "$bay_draft" "${bay_plan:?}/${bay_draft##*/}"
-    [ -e "$bay_plan/sheet" ]
-}
-
 # Jobs of the plan that Slurm knows; arrays by the number of the whole.
 listed() {
     bay_called=$(sed -n 's/^#SBATCH --job-name=//p' job.sh)
@@ -91,23 +76,36 @@ listed() {
 }
 
 # An attempt that nobody has begun is ended by taking its claim; who asks whether it is left finds none.
-end_unbegun() (
+end_unbegun() {
     set -C
-    { true >"$1/claim"; } 2>/dev/null || exit
-    printf '{"event":"exit","at":%s,"code":null,"signal":"","phase":"command"}\n' "$(date +%s)" >>"$1/events.jsonl"
-)
+    if { true >"$1/claim"; } 2>/dev/null; then
+        printf '{"event":"exit","at":%s,"code":null,"signal":"","phase":"command"}\n' "$bay_now" >>"$1/events.jsonl"
+    fi
+    set +C
+}
 
 # Allocations that wait for nothing but runs that have all been begun or cancelled.
 end_idle() {
     cd "$bay_plans/$1" 2>/dev/null || return
-    while read -r bay_id bay_attempt _; do
-        [ -e "$bay_root/runs/$bay_id/attempts/$bay_attempt/claim" ] || return
-    done <sheet
-    scancel --me --state=PENDING --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" 2>/dev/null
+    bay_left=$(cut -d ' ' -f 1,2 sheet | while read -r bay_id bay_attempt; do
+        [ -e "$bay_root/runs/$bay_id/attempts/$bay_attempt/claim" ] || { echo "$bay_id"; break; }
+    done)
+    [ -n "$bay_left" ] ||
+        scancel --user="$(id -un)" --state=PENDING --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" 2>/dev/null
 }
 
 alive() {
     squeue -h --me --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" -o %F | sed -n 1p
+}
+
+# Accounting tells who cancelled a job by a number that only this host can put a name to.
+name_users() {
+    bay_names=''
+    for bay_number in $(printf '%s\n' "$bay_said" | sed -n 's/.*CANCELLED by \([0-9][0-9]*\)|.*/\1/p' | sort -u); do
+        bay_name=$(id -un "$bay_number" 2>/dev/null) || continue
+        bay_names="${bay_names}s/CANCELLED by $bay_number|/CANCELLED by $bay_name|/;"
+    done
+    sed "$bay_names"
 }
 
 case $1 in
@@ -121,20 +119,23 @@ look)
     read_records "$bay_root"
     ;;
 ask)
-    bay_jobs=$(paste -s -d , -)
-    if command -v sacct >/dev/null 2>&1 && sacct -X -n -P -o "$2" -j "$bay_jobs" 2>/dev/null; then
+    # The tasks of an array are asked for by the number of the whole.
+    bay_jobs=$(sed 's/_.*//' | sort -u)
+    if command -v sacct >/dev/null 2>&1 &&
+        bay_said=$(sacct -X -n -P -o "$2" -j "$(echo "$bay_jobs" | paste -s -d , -)" 2>/dev/null); then
+        printf '%s\n' "$bay_said" | name_users
         echo "--sacct"
     else
-        echo "$bay_jobs" | tr , '\n' | sed 's/_.*//' | sort -u |
-            while read -r bay_job; do scontrol show job -o "$bay_job" 2>/dev/null; done
+        echo "$bay_jobs" | while read -r bay_job; do scontrol show job -o "$bay_job" 2>/dev/null; done
         echo "--scontrol"
     fi
     ;;
 cancel)
-    bay_jobs='' bay_packs=''
+    bay_jobs='' bay_packs='' bay_now=$(date +%s)
     while read -r bay_id bay_attempt bay_job bay_pack; do
         bay_records=$bay_root/runs/$bay_id/attempts/$bay_attempt
-        mkdir -p "$bay_records" && : >"$bay_records/cancel" || exit 73
+        [ -d "$bay_records" ] || mkdir -p "$bay_records" || exit 73
+        : >"$bay_records/cancel" || exit 73
         # It may have been continued.
         for bay_path in "$bay_root/runs/$bay_id"/attempts/*/claim; do
             [ ! -e "$bay_path" ] || : >"${bay_path%/claim}/cancel"
