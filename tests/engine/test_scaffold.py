@@ -17,7 +17,7 @@ from launchbay.config.build import build_experiment
 from launchbay.config.configuration import load_file
 from launchbay.config.files import parse_document
 from launchbay.core.command import fill
-from launchbay.core.job import Argv, Job, Resources, Script
+from launchbay.core.job import Argv, Job, Policy, Resources, Script
 from launchbay.engine.scaffold import (
     FILE,
     MODELINE,
@@ -187,3 +187,33 @@ def test_command_in_yaml(text: str) -> None:
     written = f"command: {render_command(text)}\n"
 
     assert parse_document(written, Path()).data == {"command": text}
+
+
+def test_policy_and_options_are_repeated(tmp_path: Path) -> None:
+    """What was said about retrying, packing and the cluster stands in the file, too."""
+    job = Job(
+        run_id="a-b2c3d",
+        name="a",
+        experiment="a",
+        command=Argv(("true",)),
+        policy=Policy(pack="20", retries={"node": 2}, resume=True, hold_s=1800),
+        options={"partition": "gpu", "exclusive": True, "sbatch": ("--mail-type=END",)},
+    )
+    text = render_repeat(job, target="brc", folder=tmp_path)
+
+    assert read_policy_lines(text) == [
+        "pack: 20",
+        "retries:",
+        "  node: 2",
+        "resume: true",
+        "hold: 30m",
+        "partition: gpu",
+        "exclusive: true",
+        "sbatch: [--mail-type=END]",
+        "target: brc",
+    ]
+
+
+def read_policy_lines(text: str) -> list[str]:
+    """What stands below the command."""
+    return text.partition("command: ")[2].splitlines()[1:]

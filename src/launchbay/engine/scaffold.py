@@ -15,7 +15,7 @@ from launchbay.core.command import render
 from launchbay.core.errors import ConfigError
 from launchbay.core.job import DEFAULT_OUTPUTS
 from launchbay.core.sugar import make_literal
-from launchbay.engine.steps import written_resources
+from launchbay.engine.steps import written_policy, written_resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,6 +173,8 @@ def render_repeat(job: Job, *, target: str, folder: Path) -> str:
     rest: dict[str, Value] = {
         "params": dict(job.params),
         **written_resources(job.resources),
+        **written_policy(job.policy),
+        **{key: _plain(value) for key, value in job.options.items()},
         "parallel": None if job.parallel is None else str(job.parallel),
         "target": target if target != "local" else None,
         "env": {name: escape(value) for name, value in job.env.items()},
@@ -194,6 +196,18 @@ def render_repeat(job: Job, *, target: str, folder: Path) -> str:
         render_mapping(_given(rest)),
     ]
     return "".join(parts)
+
+
+def _plain(value: object) -> Value:
+    """An option as a file has it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple() | list():
+            return [_plain(one) for one in value]
+        case dict():
+            return {key: _plain(one) for key, one in value.items()}
+    return escape(str(value))
 
 
 def render_command(text: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay.core.command import fill, render
+from launchbay.core.job import Policy
 from launchbay.core.naming import digest, marked, run_name
 from launchbay.core.quantity import render_limit, render_memory, render_span
 from launchbay.core.run import Run, State
@@ -299,6 +301,23 @@ def written_resources(need: Resources) -> dict[str, Any]:
         "extra": dict(need.extra),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def written_policy(policy: Policy) -> dict[str, Any]:
+    """What is to be done about a run, in the words of a file; nothing for what nobody said."""
+    usual = Policy()
+    found = {
+        "pack": policy.pack,
+        "retries": {key: str(number) for key, number in policy.retries.items()},
+        "resume": "true" if policy.resume else "",
+        "grace": _span(policy.grace_s) if policy.grace_s != usual.grace_s else "",
+        "hold": _span(policy.hold_s) if policy.hold_s else "",
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _span(seconds: float) -> str:
+    return render_limit(timedelta(seconds=seconds))
 
 
 def render_resources(need: Resources) -> dict[str, str]:
