@@ -209,7 +209,7 @@ def test_policy_and_options_are_repeated(tmp_path: Path) -> None:
         "hold: 30m",
         "partition: gpu",
         "exclusive: true",
-        "sbatch: [--mail-type=END]",
+        'sbatch: ["--mail-type=END"]',
         "target: brc",
     ]
 
