@@ -102,8 +102,12 @@ def _to_the_end(looks: Iterable[Look]) -> tuple[Run, ...]:
 def _lines(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> tuple[Run, ...]:
     """Without a terminal: a line for each run that ends."""
     ended = 0
+    silent: set[str] = set()
     now: tuple[Run, ...] = tuple(runs)
     for seen in _guarded(lab, runs, fail_fast=fail_fast):
+        for target in seen.silences.keys() - silent:
+            say(f"{target} does not answer: {seen.silences[target]}; its runs go on")
+        silent = set(seen.silences)
         for run in seen.news:
             if run.state.final:
                 ended += 1

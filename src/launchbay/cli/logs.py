@@ -11,11 +11,12 @@ import click
 from launchbay.cli.options import one, selection_options
 from launchbay.cli.screen import say
 from launchbay.core.errors import BadRequest
+from launchbay.core.run import State
 from launchbay.engine.logs import read_all
 from launchbay.engine.select import select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
@@ -72,10 +73,13 @@ def follow_log(
         chunk = lab.read_log(run, rank=rank)
         cursor = chunk.cursor
         click.echo("".join(_last(filter(keep, _split(chunk.text)), lines)), nl=False)
+    told = ""
     # Look first, then read: so the last lines are never missed.
     for seen in lab.follow([run]):
         (run,) = seen.runs
-        if not run.native_id:
+        told = _tell_waiting(run, seen.silences, told)
+        if not run.native_id or (run.state is State.QUEUED and run.place.get("host")):
+            # Over SSH asking for what cannot be there is a call a second.
             continue
         chunk = lab.read_log(run, rank=rank, cursor=cursor)
         cursor = chunk.cursor
@@ -89,6 +93,18 @@ def follow_log(
         # A prompt must not stand behind it; a file gets what was printed.
         click.echo(rest, nl=sys.stdout.isatty())
     return run
+
+
+def _tell_waiting(run: Run, silences: Mapping[str, str], told: str) -> str:
+    """Say why nothing comes of a run elsewhere, when that is news; what was said."""
+    if not run.place.get("host") and run.place["kind"] == "machine":
+        return told
+    word = next((f"{target} does not answer: {why}" for target, why in silences.items()), "")
+    if not word and run.state in {State.CREATED, State.QUEUED} and run.status.reason:
+        word = f"{run.suffix} waits: {run.status.reason}"
+    if word and word != told:
+        say(word)
+    return word or told
 
 
 def _lines(lab: Lab, run: Run, rank: int) -> list[str]:

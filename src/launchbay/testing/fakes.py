@@ -58,6 +58,15 @@ class MemoryBackend(Backend, Environments, Discovery):
     """Accept so many jobs, then break off, as a lost connection does."""
     silent: bool = False
     """Do not answer."""
+    room: int | None = None
+    """How many jobs it holds that have not ended; a plan that does not fit is refused for now."""
+    chunk: int | None = None
+    """How many jobs a plan has at most."""
+    look_every_s: float = 0.0
+    looks: int = 0
+    """How often it was asked what became of jobs."""
+    revoked: set[str] = field(default_factory=set)
+    """Runs that were cancelled before they came."""
     jobs: dict[str, Job] = field(default_factory=dict)
     statuses: dict[str, Status] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -69,13 +78,28 @@ class MemoryBackend(Backend, Environments, Discovery):
     """The key of every environment that was built: none may be here twice."""
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
-        """One plan with a line a job."""
-        document = "".join(f"{job.run_id} {job.attempt} {render(job.command)}\n" for job in jobs)
-        return [Plan(id="plan", jobs=tuple(jobs), document=document)] if jobs else []
+        """A plan a chunk, with a line a job."""
+        size = self.chunk or len(jobs) or 1
+        chunks = [tuple(jobs[start : start + size]) for start in range(0, len(jobs), size)]
+        return [
+            Plan(
+                id=f"plan{number}",
+                jobs=chunk,
+                document="".join(
+                    f"{job.run_id} {job.attempt} {render(job.command)}\n" for job in chunk
+                ),
+            )
+            for number, chunk in enumerate(chunks)
+        ]
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
         """Take jobs, until `fails_after`."""
         self._listen()
+        new = [job for job in plan.jobs if f"{job.run_id}-{job.attempt}" not in self.jobs]
+        if self.room is not None and len(self.discover()) + len(new) > self.room:
+            for job in plan.jobs:
+                yield Refusal(run_id=job.run_id, reason="there is no room", transient=True)
+            return
         for number, job in enumerate(plan.jobs):
             if self.fails_after is not None and number >= self.fails_after:
                 self.fails_after = None
@@ -83,19 +107,23 @@ class MemoryBackend(Backend, Environments, Discovery):
             native = f"{job.run_id}-{job.attempt}"
             if native not in self.jobs:
                 self.jobs[native] = job
-                self.statuses[native] = Status(state=State.QUEUED)
+                gone = job.run_id in self.revoked
+                self.statuses[native] = Status(state=State.CANCELLED if gone else State.QUEUED)
             yield Handle(job.run_id, self.target, native)
 
     def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
         """What stands here, `lost` for what does not."""
         self._listen()
+        self.looks += 1
         return {handle: self.statuses.get(handle.native_id, LOST) for handle in handles}
 
     def cancel(self, handles: Sequence[Handle]) -> None:
         """End what has not ended."""
         self._listen()
         for handle in handles:
-            if not self.statuses.get(handle.native_id, LOST).state.final:
+            if handle.native_id not in self.statuses:
+                self.revoked.add(handle.run_id)
+            elif not self.statuses[handle.native_id].state.final:
                 self.statuses[handle.native_id] = Status(state=State.CANCELLED)
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
