@@ -217,3 +217,22 @@ def test_size_counts_what_would_be_free(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("a", "b", "c")]
 
     assert (measure(folders[1:]), measure(folders)) == (3, 8)
+
+
+def test_code_of_a_waiting_plan_stays(bay: Bay) -> None:
+    """Under a root that others share, what a plan of theirs needs is not waste."""
+    bay("target", "add", "desk", "--root", str(bay.home / "shared"), "--yes")
+    bay("run", "--target", "desk", "true")
+    root = bay.home / "shared"
+    for name in ("0123456789ab", "ba9876543210"):
+        (root / "snapshots" / name).mkdir()
+        os.utime(root / "snapshots" / name, (0, 0))
+    (root / "plans" / "p").mkdir(parents=True)
+    (root / "plans" / "p" / "sheet").write_text(
+        """a-b2c3d 1 bay_job='{"snapshot": "0123456789ab"}'\n"""
+    )
+    bay("clean", "--yes")
+    left = {path.name for path in (root / "snapshots").iterdir()}
+
+    assert "0123456789ab" in left
+    assert "ba9876543210" not in left

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SCRATCH = "tmp"
 ENVIRONMENT = re.compile(r"/envs/([0-9a-f]{12})\b")
 """How a run names the environment that it enters."""
+SNAPSHOT = re.compile(r'"snapshot": "([^"]+)"')
+"""How a job names its code."""
 STRAYS = "stored files"
 LETTING_GO_S = 15.0
 LOOK_EVERY_S = 0.2
@@ -215,7 +217,19 @@ def _references(lab: Lab, roots: Iterable[Path]) -> set[str]:
         for folder in _entries(root / "runs"):
             for path in (folder / rundir.JOB, *folder.glob(f"attempts/*/{rundir.JOB}")):
                 needed |= _read_references(path)
+        for sheet in root.glob("plans/*/sheet"):
+            # Of any project: until a run starts, nothing else there says what it needs.
+            needed |= _read_sheet(sheet)
     return needed
+
+
+def _read_sheet(path: Path) -> set[str]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as err:
+        hint = "mend or remove that plan first; nothing was removed"
+        raise StoreError(f"`{path}` cannot be read: {err}", hint=hint) from err
+    return {*SNAPSHOT.findall(text), *ENVIRONMENT.findall(text)}
 
 
 def _read_references(path: Path) -> set[str]:
