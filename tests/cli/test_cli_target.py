@@ -30,8 +30,8 @@ def config(bay: Bay) -> Path:
 def test_list_without_configuration(bay: Bay) -> None:
     """This computer is always a target, and the default."""
     assert bay("target", "list").out == (
-        "target   kind     root  parallel  devices  defined in\n"
-        "local *  machine                           always there\n"
+        "target   kind     host  root  parallel  devices  defined in\n"
+        "local *  machine                                 always there\n"
     )
 
 
@@ -86,7 +86,7 @@ def test_kind_of_another_package(bay: Bay, tmp_path: Path) -> None:
     bay.extra["PYTHONPATH"] = str(package.parent)
     bay("target", "add", "mine", "--kind", "toy", "--set", "colour=red", "--yes")
 
-    assert bay.json("target", "kinds") == ["machine", "toy"]
+    assert bay.json("target", "kinds") == ["machine", "slurm", "toy"]
     assert bay.json("target", "show", "mine")["options"] == {"colour": "red"}
 
 

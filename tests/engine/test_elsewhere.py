@@ -38,11 +38,14 @@ def with_retries(bench: Bench, retries: Mapping[str, int]) -> list[Run]:
 
 def test_what_has_no_room_waits_here_and_says_why(bench: Bench) -> None:
     """A refusal that may pass leaves the runs on this side, in their order."""
-    bench.backend.chunk, bench.backend.room = 1, 2
+    bench.backend.chunk, bench.backend.room = 1, 1
     runs = bench.apply()
 
-    assert [run.state for run in runs] == [QUEUED, QUEUED, CREATED]
-    assert runs[2].status.reason == "waits on this side: there is no room"
+    assert [run.state for run in runs] == [QUEUED, CREATED, CREATED]
+    assert [run.status.reason for run in bench.stored()] == [
+        "",
+        *["waits on this side: there is no room"] * 2,
+    ]
 
 
 def test_looking_sends_what_waits_here(bench: Bench) -> None:
@@ -132,6 +135,18 @@ def test_budget_is_shared_between_terminals(bench: Bench) -> None:
 
 def _places(store: RunStore) -> list[str]:
     return [row["place"] for row in store._rows("SELECT place FROM looks", ())]
+
+
+def test_feeding_keeps_to_the_budget(bench: Bench) -> None:
+    """What waits here is not offered again before it is our turn to call."""
+    bench.backend.chunk, bench.backend.room, bench.backend.look_every_s = 1, 1, 10.0
+    bench.apply()
+    bench.look()
+    bench.backend.room = 3
+    early = bench.look()
+    bench.clock.sleep(11)
+
+    assert (early, bench.look()) == ([QUEUED, CREATED, CREATED], [QUEUED] * 3)
 
 
 @pytest.mark.parametrize(

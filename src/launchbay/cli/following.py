@@ -106,7 +106,7 @@ def _lines(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> tuple[Run, ...]
     now: tuple[Run, ...] = tuple(runs)
     for seen in _guarded(lab, runs, fail_fast=fail_fast):
         for target in seen.silences.keys() - silent:
-            say(f"{target} does not answer: {seen.silences[target]}; its runs go on")
+            say(f"no news of {target}: {seen.silences[target]}; its runs go on")
         silent = set(seen.silences)
         for run in seen.news:
             if run.state.final:
@@ -169,7 +169,7 @@ def render_progress(
     if waiting and not going:
         lines.append(f"  {waiting.suffix} waits: {waiting.status.reason}")
     if isinstance(silences, dict):
-        lines += [f"  {target} does not answer: {why}" for target, why in silences.items()]
+        lines += [f"  no news of {target}: {why}" for target, why in silences.items()]
     lines.append(click.style("  Ctrl-C leaves; the runs go on", dim=True))
     return "\n".join(lines)
 

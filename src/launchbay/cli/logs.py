@@ -10,7 +10,7 @@ import click
 
 from launchbay.cli.options import one, selection_options
 from launchbay.cli.screen import say
-from launchbay.core.errors import BadRequest
+from launchbay.core.errors import BadRequest, TargetError
 from launchbay.core.run import State
 from launchbay.engine.logs import read_all
 from launchbay.engine.select import select
@@ -81,7 +81,13 @@ def follow_log(
         if not run.native_id or (run.state is State.QUEUED and run.place.get("host")):
             # Over SSH asking for what cannot be there is a call a second.
             continue
-        chunk = lab.read_log(run, rank=rank, cursor=cursor)
+        try:
+            chunk = lab.read_log(run, rank=rank, cursor=cursor)
+        except TargetError:
+            # The next look says why, or that it was for a moment only.
+            if run.state.final:
+                raise
+            continue
         cursor = chunk.cursor
         if keep is _everything:
             # Half a line may be a progress bar.
@@ -99,7 +105,7 @@ def _tell_waiting(run: Run, silences: Mapping[str, str], told: str) -> str:
     """Say why nothing comes of a run elsewhere, when that is news; what was said."""
     if not run.place.get("host") and run.place["kind"] == "machine":
         return told
-    word = next((f"{target} does not answer: {why}" for target, why in silences.items()), "")
+    word = next((f"no news of {target}: {why}" for target, why in silences.items()), "")
     if not word and run.state in {State.CREATED, State.QUEUED} and run.status.reason:
         word = f"{run.suffix} waits: {run.status.reason}"
     if word and word != told:

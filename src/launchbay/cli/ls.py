@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from launchbay.cli.options import json_option, quiet_option, selection_options
-from launchbay.cli.screen import paint_states, render_table, say, screen_width, state_word
+from launchbay.cli.screen import (
+    paint_states,
+    reason_of,
+    render_table,
+    say,
+    screen_width,
+    state_word,
+    waits_here,
+)
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
 from launchbay.engine.open import open_lab
@@ -17,7 +25,7 @@ from launchbay.engine.select import Selection, select
 from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
@@ -51,7 +59,8 @@ def command(
     """
     if rebuild:
         say(f"{lab.rebuild()} runs read from {lab.project.bay}")
-    silences = {} if no_refresh else lab.refresh(lab.unfinished(selection.project)).silences
+    unfinished = lab.unfinished(selection.project)
+    seen = None if no_refresh else lab.refresh(unfinished)
     runs = _selected(lab, selection, everything=everything)
     if as_json:
         from launchbay.cli.record import run_record  # noqa: PLC0415
@@ -63,8 +72,16 @@ def command(
         _print_runs(lab, runs)
     else:
         click.echo(render_overview(lab, selection.project))
-    for target, why in silences.items():
-        say(f"{target} does not answer, its runs are as last seen: {why}")
+    tell_waiting(seen.runs if seen else unfinished)
+    for target, why in (seen.silences if seen else {}).items():
+        say(f"runs of {target} are as last seen: {why}")
+
+
+def tell_waiting(runs: Iterable[Run]) -> None:
+    """How many runs nobody has sent yet."""
+    if count := sum(map(waits_here, runs)):
+        runs_wait = "1 run waits" if count == 1 else f"{count} runs wait"
+        say(f"{runs_wait} on this side; `bay watch` or the next bay command sends what has room")
 
 
 def overview_lines() -> str:
@@ -72,7 +89,7 @@ def overview_lines() -> str:
     lab = open_lab(writing=False)
     if not lab.project.id or not lab.store.runs(Query(project=lab.project.id, last=1)):
         return ""
-    lab.refresh(lab.unfinished(lab.project.id))
+    tell_waiting(lab.refresh(lab.unfinished(lab.project.id)).runs)
     steps = "`bay show ID` one run · `bay results` the metrics · `bay run` what is missing"
     return f"{render_overview(lab, lab.project.id)}\n{steps}"
 
@@ -126,7 +143,7 @@ def _render(rows: Sequence[Sequence[str]]) -> str:
 
 def _row(run: Run, now: float) -> tuple[str, ...]:
     spent = duration(run, now)
-    why = run.status.reason if run.state is not State.SUCCEEDED else ""
+    why = reason_of(run) if run.state is not State.SUCCEEDED else ""
     if run.suspect_since is not None and not run.state.final:
         why = "looks lost; a second look in a minute decides"
     return (

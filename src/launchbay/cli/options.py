@@ -137,6 +137,18 @@ def _keyword(flag: str) -> str:
     return flag.partition("/")[0].replace("-", "_")
 
 
+class Followed(click.Command):
+    """Takes what stands behind `--` as a command of the user's own: `ctx.meta["command"]`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta["command"] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
+        return ["[OPTIONS] [ID] [-- COMMAND …]"]
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="one JSON document")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="ids only")
 yes_option = click.option("--yes", "-y", is_flag=True, help="do not ask")

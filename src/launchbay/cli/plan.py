@@ -11,6 +11,7 @@ import click
 
 from launchbay.cli.options import json_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
+from launchbay.cli.planning_place import Sent, place_lines
 from launchbay.cli.screen import render_table, say, screen_width
 from launchbay.core.command import render
 from launchbay.engine.launch import Check, preview
@@ -31,6 +32,7 @@ STANDINGS = ("done", "running", "waiting", "failed", "lost", "cancelled", "missi
 @click.command("plan", cls=TypedCommand)
 @plan_options
 @click.option("--document", is_flag=True, help="exactly what would be sent")
+@click.option("--check", "checking", is_flag=True, help="ask the target what would become of it")
 @click.option("--diff", "differing", is_flag=True, help="only what is not as it is stored")
 @json_option
 @click.pass_context
@@ -39,30 +41,53 @@ def command(
     /,
     *,
     document: bool,
+    checking: bool,
     differing: bool,
     as_json: bool,
     **flags: Any,  # noqa: ANN401
-) -> None:
+) -> int:
     """Show what `bay run` would do: each run, whether it would be submitted, and why.
 
-    Writes nothing and contacts nothing; what became of runs is taken as last seen.
+    Writes nothing and contacts nothing; what became of runs is taken as last seen. With `--check`
+    the target is asked when it would start, or why not; exit 1 when it would be refused.
     """
     prepared = prepare(ctx.meta["typed"], flags, looking=False)
+    if checking:
+        # What is known of it is as of now.
+        prepared.lab.targets.open(prepared.target)
     draft, decided = prepared.outline()
     if any(branch.varied for branch in draft.request.experiment.branches):
         # What cannot be done is said before anything is printed.
         for _ in map(Check(draft), prepared.outline()[1]):
             pass
-    steps = map(Check(draft), decided)
+    sent = Sent()
+    steps = map(sent.add, map(Check(draft), decided))
     if differing:
         _print_differences(prepared, draft, steps, as_json=as_json)
     elif document:
-        sent = [step for step in steps if step.action == "submit"]
-        click.echo("".join(preview(draft, sent)), nl=False)
+        chosen = [step for step in steps if step.action == "submit"]
+        click.echo("".join(preview(draft, chosen)), nl=False)
     elif as_json:
         _print_json(draft, steps)
     else:
-        _print_plan(draft, steps)
+        _print_plan(draft, steps, sent)
+    return _check(draft, sent, words=as_json or document) if checking else 0
+
+
+def _check(draft: Draft, sent: Sent, *, words: bool) -> int:
+    """Ask the target; 1 when it would refuse something."""
+    from launchbay.cli.findings import exit_code, print_findings  # noqa: PLC0415
+    from launchbay.engine.access import try_plans  # noqa: PLC0415
+
+    if not sent.steps:
+        say("nothing would be sent, so there is nothing to ask about")
+        return 0
+    findings = try_plans(draft, sent.steps)
+    if not words:
+        return print_findings(findings)
+    for finding in findings:
+        say(f"{finding.level}: {finding.message}")
+    return exit_code(findings)
 
 
 def _print_json(draft: Draft, steps: Iterable[Step]) -> None:
@@ -120,25 +145,19 @@ class _Seen:
         return [key for key in dict.fromkeys([*order, *self.varying]) if key in self.varying]
 
 
-def _print_plan(draft: Draft, steps: Iterable[Step]) -> None:
+def _print_plan(draft: Draft, steps: Iterable[Step], sent: Sent) -> None:
     tally, seen = Tally(), _Seen()
     for step in steps:
         seen.add(tally.add(step))
     click.echo(headline(tally, draft))
-    _print_links(draft)
+    for line in place_lines(draft, sent):
+        click.echo(line)
     if seen.pythons:
         click.echo(f"python: {', '.join(seen.pythons)}")
     if seen.images and draft.place.where["kind"] == "machine":
         say(f"a machine runs without the image {', '.join(seen.images)}")
     _print_standings(tally)
     _print_steps(draft, seen, tally)
-
-
-def _print_links(draft: Draft) -> None:
-    links = sorted(draft.listing.links)
-    if links:
-        more = f" and {len(links) - 8} more" if len(links) > 8 else ""  # noqa: PLR2004
-        click.echo(f"linked from the project: {', '.join(links[:8])}{more}")
 
 
 def _print_standings(tally: Tally) -> None:

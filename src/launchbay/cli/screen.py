@@ -137,6 +137,16 @@ def state_word(run: Run) -> str:
     return "cancelling" if run.cancel_requested and not run.state.final else str(run.state)
 
 
+def waits_here(run: Run) -> bool:
+    """Whether it is for this side to send it."""
+    return run.state is State.CREATED and not run.native_id and not run.cancel_requested
+
+
+def reason_of(run: Run) -> str:
+    """Why it stands there, as far as anybody said."""
+    return run.status.reason or ("waits on this side" if waits_here(run) else "")
+
+
 def paint_states(text: str) -> str:
     """The text with the words of states coloured, on a terminal that wants it."""
     if os.environ.get("NO_COLOR") or not sys.stdout.isatty():

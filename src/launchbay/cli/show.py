@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from launchbay.cli.options import json_option, one, selection_options
 from launchbay.cli.record import render_moment, run_record
-from launchbay.cli.screen import state_word
+from launchbay.cli.screen import reason_of, state_word
 from launchbay.core import rundir
 from launchbay.core.errors import BadRequest
 from launchbay.core.quantity import render_span
@@ -36,7 +37,7 @@ def command(
     """Everything about one run: first why it waits or failed, last the end of its log."""
     run = one(lab, selection)
     if only_path:
-        click.echo(str(lab.folder(run)))
+        click.echo(lab.where(run))
         return
     if not no_refresh:
         (run,) = lab.refresh([run]).runs
@@ -85,13 +86,13 @@ def _headline(run: Run, lab: Lab) -> str:
     state = state_word(run)
     if run.suspect_since is not None and not run.state.final:
         return f"{state}; looks lost, a second look in a minute decides"
-    reason = f": {run.status.reason}" if run.status.reason else ""
+    reason = f": {why}" if (why := reason_of(run)) else ""
     error = last_error(lab, run) if run.state is State.FAILED else ""
     return f"{state}{reason}" + (f"\n{error}" if error else "")
 
 
 def _record(run: Run, lab: Lab) -> dict[str, Any]:
-    folder = lab.folder(run)
+    folder = lab.where(run)
     attempts = lab.store.attempts(run.id)
     return {
         **run_record(run, lab),
@@ -100,9 +101,9 @@ def _record(run: Run, lab: Lab) -> dict[str, Any]:
         "launched_by": lab.store.launch_argv(run.launch),
         "launch": run.launch,
         "paths": {
-            "folder": str(folder),
-            "log": str(rundir.attempt_folder(folder, run.attempt) / rundir.log_name()),
-            "code": str(folder / rundir.WORK),
+            "folder": folder,
+            "log": f"{folder}/{_log_path(run)}",
+            "code": f"{folder}/{rundir.WORK}",
         },
         "attempts": [
             {
@@ -124,6 +125,11 @@ def _record(run: Run, lab: Lab) -> dict[str, Any]:
         "env": _read_environment(lab, run),
         "timeline": _timeline(run),
     }
+
+
+def _log_path(run: Run) -> str:
+    """Where in its folder the run's log is."""
+    return str(rundir.attempt_folder(Path(), run.attempt) / rundir.log_name())
 
 
 def _timeline(run: Run) -> list[list[str]]:

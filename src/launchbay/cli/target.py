@@ -12,6 +12,7 @@ from launchbay.cli.options import complete_targets, json_option
 from launchbay.cli.screen import render_table, screen_width
 from launchbay.cli.target_add import add, copy
 from launchbay.cli.target_edit import edit, remove, use
+from launchbay.cli.target_login import login
 from launchbay.config.edits import render_inline, render_mapping
 from launchbay.engine.catalogue import find_target, list_targets
 from launchbay.engine.open import open_lab
@@ -19,14 +20,14 @@ from launchbay.engine.open import open_lab
 if TYPE_CHECKING:
     from launchbay.engine.catalogue import Entry
 
-COLUMNS = ("target", "kind", "root", "parallel", "devices", "defined in")
-SHOWN = ("root", "parallel", "devices")
+COLUMNS = ("target", "kind", "host", "root", "parallel", "devices", "defined in")
+SHOWN = ("host", "root", "parallel", "devices")
 
 
 @click.group("target", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Name the places to run on: list, show, add, copy, edit, rm, use.
+    """Name the places to run on: list, show, add, copy, edit, rm, use, login.
 
     `local`, this computer, is always one. `bay run --target` chooses for one launch,
     `bay target use` for all.
@@ -69,7 +70,7 @@ def kinds(*, as_json: bool) -> None:
     click.echo(json.dumps(found) if as_json else "\n".join(found))
 
 
-for one in (show_all, show, add, copy, edit, remove, use, kinds):
+for one in (show_all, show, add, copy, edit, remove, use, login, kinds):
     command.add_command(one)
 
 

@@ -9,13 +9,16 @@ import click
 from launchbay import backends
 from launchbay.cli.findings import print_findings
 from launchbay.cli.options import complete_targets, yes_option
-from launchbay.cli.screen import confirm, say
+from launchbay.cli.screen import confirm, interactive, say
+from launchbay.cli.terminal import call_in_terminal
 from launchbay.config.edits import render_mapping
 from launchbay.config.paths import user_config_path
-from launchbay.config.schema import MACHINE
+from launchbay.config.schema import MACHINE, SLURM
 from launchbay.config.user_file import write_target
-from launchbay.core.errors import BadRequest
+from launchbay.core.errors import BadRequest, TargetError, Unauthorized
 from launchbay.core.nearest import suggest
+from launchbay.engine.access import log_in
+from launchbay.engine.arrival import Arrival, look_round
 from launchbay.engine.catalogue import check_new, find_own, find_target
 from launchbay.engine.checkup import check_place
 from launchbay.engine.open import open_lab
@@ -24,9 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from launchbay.config.files import Value
+    from launchbay.engine.arrival import Question
 
 OPTIONS = {
-    "root": "the folder for its runs; unset is .bay/ in the project",
+    "host": "where to log in: me@box, or a name of your ssh configuration",
+    "partition": "the part of a Slurm to run in",
+    "account": "whom a Slurm charges",
+    "qos": "the quality of service to ask a Slurm for",
+    "root": "the folder for its runs; unset is .bay/ in the project, elsewhere ~/bay",
     "parallel": "at most so many runs at once",
     "devices": "the GPUs it has: auto, a number, or ids with commas",
     "gpus": "GPUs of a run that does not say",
@@ -52,11 +60,10 @@ def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("add")
 @click.argument("name")
+@click.argument("place", metavar="[me@HOST]", required=False)
 @click.option(
     "--kind",
-    default=MACHINE,
-    show_default=True,
-    help="what drives it; `bay target kinds` lists them",
+    help="what drives it, which is found out unless it is said; `bay target kinds` lists them",
     shell_complete=complete_kinds,
 )
 @target_options
@@ -64,10 +71,25 @@ def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.option("--replace", is_flag=True, help="write a target anew that is there already")
 @yes_option
 def add(
-    *, name: str, kind: str, sets: tuple[str, ...], replace: bool, yes: bool, **flags: str | None
+    *,
+    name: str,
+    place: str | None,
+    kind: str | None,
+    sets: tuple[str, ...],
+    replace: bool,
+    yes: bool,
+    **flags: str | None,
 ) -> int:
-    """Add a target to your configuration, and check that it works."""
-    options = _options(kind, flags, sets)
+    """Add a target to your configuration, and check that it works.
+
+    With a HOST, and for a Slurm, it looks round there first and asks what it cannot know; every
+    answer is also a flag.
+    """
+    flags["host"] = place or flags["host"]
+    _check_kind(kind)
+    if flags["host"] or kind == SLURM:
+        kind = _complete(name, kind, flags, yes=yes)
+    options = _options(kind or MACHINE, flags, sets)
     check_new(name, options)
     path = user_config_path()
     there = find_own(open_lab(writing=False).settings, name)
@@ -87,6 +109,44 @@ def add(
     return print_findings(check_place(lab, name))
 
 
+def _complete(name: str, kind: str | None, flags: dict[str, str | None], *, yes: bool) -> str:
+    """Look round, and fill in what no flag says; returns the kind."""
+    seen = _look_round(name, flags["host"] or "", kind)
+    for line in seen.lines:
+        say(line)
+    for question in seen.questions:
+        if flags[question.key] is None:
+            flags[question.key] = _answer(question, yes=yes)
+    return seen.kind
+
+
+def _look_round(name: str, host: str, kind: str | None) -> Arrival:
+    try:
+        return look_round(name, host, kind)
+    except TargetError as err:
+        if host and isinstance(err, Unauthorized) and interactive():
+            say(str(err))
+            log_in(host, name, call_in_terminal)
+            return look_round(name, host, kind)
+        if kind:
+            say(f"warning: {err}; so it is written as it was typed")
+            return Arrival(kind=kind)
+        hint = "`--kind machine` or `--kind slurm` writes it unseen"
+        asks = f"type it in a terminal, which can ask; {hint}, then `bay target login {name}`"
+        wants_login = err.hint is not None and "bay target login" in err.hint
+        raise type(err)(str(err), hint=asks if wants_login else err.hint or hint) from err
+
+
+def _answer(question: Question, *, yes: bool) -> str:
+    if yes or not interactive():
+        return question.default
+    kind = click.Choice(question.choices) if question.choices else None
+    answer = click.prompt(
+        question.key, default=question.default, type=kind, show_choices=False, err=True
+    )
+    return str(answer)
+
+
 @click.command("copy")
 @click.argument("old", shell_complete=complete_targets)
 @click.argument("new")
@@ -104,13 +164,17 @@ def copy(*, old: str, new: str) -> None:
     say(f"wrote `{new}` to {path}; `bay target edit {new}` changes it")
 
 
-def _options(kind: str, flags: dict[str, str | None], sets: Sequence[str]) -> dict[str, Value]:
+def _check_kind(kind: str | None) -> None:
     known = backends.kinds()
-    if kind not in known:
+    if kind is not None and kind not in known:
         raise BadRequest(f"kind `{kind}` is not installed", hint=suggest(kind, known))
+
+
+def _options(kind: str, flags: dict[str, str | None], sets: Sequence[str]) -> dict[str, Value]:
     options: dict[str, Value] = {"kind": kind}
-    for name, text in flags.items():
-        if text is not None:
+    # In their order, whatever the order that they were typed in.
+    for name in (word.replace("-", "_") for word in OPTIONS):
+        if (text := flags[name]) is not None:
             several = name in LISTS and "," in text
             options[name] = [*text.split(",")] if several else text
     for word in sets:

@@ -144,11 +144,7 @@ def _offer(lab: Lab, name: str) -> Offer | None:
 
 
 def try_plans(draft: Draft, steps: Sequence[Step]) -> list[Finding]:
-    """What the target says would become of what these steps send; it is sent nothing.
-
-    Raises:
-        Unsupported: when the target cannot say.
-    """
+    """What the target says would become of what these steps send; it is sent nothing."""
     from launchbay.engine.launch import sketch  # noqa: PLC0415
 
     place = draft.place

@@ -165,17 +165,19 @@ def check_place(lab: Lab, name: str) -> list[Finding]:
     Raises:
         BadRequest: when there is no target of that name.
     """
+    found: list[Finding] = []
     try:
         check_target(lab.settings, name)
-        reached = list(_check_host(lab, name))
+        found += _check_host(lab, name)
         backend = lab.targets.open(name).backend
-        found = backend.diagnose() if isinstance(backend, Diagnosis) else []
-        found = [*reached, *found, *_find_orphans(lab, backend)]
+        found += backend.diagnose() if isinstance(backend, Diagnosis) else []
+        if not any(one.level == "problem" for one in found):
+            found += _find_orphans(lab, backend)
     except BadRequest:
         raise
     except BayError as err:
         remedy = err.hint or f"`bay target show {name}` shows how it is set"
-        found = [Finding(level="problem", subject="", message=str(err), remedy=remedy)]
+        found.append(Finding(level="problem", subject="", message=str(err), remedy=remedy))
     if not found:
         found = [Finding(level="ok", subject="", message="can be opened")]
     return [replace(one, subject=f"{name} {one.subject}".rstrip()) for one in found]

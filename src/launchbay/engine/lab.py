@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SHORTEST_WAIT_S = 0.1
 LONGEST_WAIT_S = 1.0
 LOOKING_SHARE = 10
+LONGEST_REST_S = 10.0
 SETTLE_S = 60.0
 
 
@@ -187,7 +188,7 @@ class Lab:
                 return
             wait_s = SHORTEST_WAIT_S if seen.news else min(wait_s * 1.5, LONGEST_WAIT_S)
             # Looking at thousands is work too: a small share of the machine is enough for it.
-            self._sleep(max(wait_s, LOOKING_SHARE * took_s))
+            self._sleep(max(wait_s, min(LOOKING_SHARE * took_s, LONGEST_REST_S)))
 
     def _retry(self, runs: Sequence[Run]) -> list[Run]:
         """Try again what failed in a way that its `retries` names."""

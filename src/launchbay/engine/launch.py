@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -244,6 +244,7 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
             lab.store.update(heard)
         if waits:
             # What comes after it would not fare better, and may not overtake it.
+            by_id |= _held_back(lab, by_id[plan.jobs[0].run_id], by_id.values())
             break
         names = {
             job.run_id: by_id[job.run_id].native_id for job in plan.jobs if job.run_id in by_id
@@ -251,6 +252,14 @@ def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend)
         tag = next((by_id[run_id].launch for run_id in names), "")
         mark_sent(lab.project.launch_folder(tag), plan.id, names)
     return list(by_id.values())
+
+
+def _held_back(lab: Lab, first: Run, runs: Iterable[Run]) -> dict[str, Run]:
+    """The runs behind the first that has to wait on this side; they wait for the same."""
+    behind = [run for run in runs if run.state is State.CREATED and not run.native_id]
+    waiting = [replace(run, status=first.status, seen_at=first.seen_at) for run in behind]
+    lab.store.update(waiting)
+    return {run.id: run for run in waiting}
 
 
 def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:

@@ -63,7 +63,8 @@ class Kept:
 
     def plan(self) -> Plan:
         """The plan as it was made."""
-        document = _document(self.path).read_text(encoding="utf-8", errors="surrogateescape")
+        # Not as text: line ends of every kind stay as they are.
+        document = _document(self.path).read_bytes().decode("utf-8", "surrogateescape")
         return Plan(id=self.record["id"], jobs=tuple(self.jobs()), document=document)
 
 
@@ -80,7 +81,7 @@ def keep_plans(
         folder.mkdir(mode=0o700, exist_ok=True)
         for number, plan in enumerate(plans):
             path = folder / f"{number:05d}-{plan.id}.json"
-            _document(path).write_text(plan.document, encoding="utf-8", errors="surrogateescape")
+            _document(path).write_bytes(plan.document.encode("utf-8", "surrogateescape"))
             head = {"format": FORMAT, "id": plan.id, "target": target, "place": dict(place)}
             record = {**head, "jobs": [to_record(job) for job in plan.jobs]}
             path.write_text(json.dumps(record))

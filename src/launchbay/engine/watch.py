@@ -56,7 +56,7 @@ def look(
         try:
             statuses = reopen(group[0]).poll([run.handle for run in group])
         except TargetError as err:
-            silences[group[0].target] = str(err)
+            silences[group[0].target] = _in_one_line(err)
             return
         now = clock()
         seen.update({run.id: judge(run, statuses[run.handle], now) for run in group})
@@ -108,6 +108,10 @@ def judge(run: Run, status: Status, now: float) -> Run:
         return replace(run, seen_at=now)
     lost = replace(status, started_at=run.status.started_at, metrics=run.status.metrics)
     return replace(run, status=lost, seen_at=now)
+
+
+def _in_one_line(err: TargetError) -> str:
+    return f"{str(err).rstrip('.')}; {err.hint}" if err.hint else str(err)
 
 
 def _is_news(old: Run, new: Run) -> bool:

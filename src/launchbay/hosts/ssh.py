@@ -88,6 +88,8 @@ OPTIONS = (
 )
 NO_TERMINAL = ("-o", "RequestTTY=no", "-o", "ClearAllForwardings=yes")
 QUIETLY = ("-o", "BatchMode=yes", "-o", "LogLevel=ERROR")
+# Who answered questions does not want to answer them again today; of two, ssh takes the first.
+ANSWERED = ("-o", "ControlPersist=43200")
 MASTER = ("-o", "ControlMaster=auto", "-o", "ControlPersist=600", "-fN")
 # Without a control master ssh would log in anew, past the limit; a proxy that fails prevents it.
 SESSION = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
@@ -168,7 +170,7 @@ class SSHHost(Host):
 
         `close` first: with an open connection it would only wait beside it.
         """
-        return [*self._ssh, "-o", "BatchMode=no", *MASTER, "--", self.name]
+        return [*self._ssh, "-o", "BatchMode=no", *ANSWERED, *MASTER, "--", self.name]
 
     def close(self) -> None:
         """End the shared connection, unless it is the user's own."""

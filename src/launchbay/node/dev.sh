@@ -81,6 +81,8 @@ enter() {
     cd "$bay_dev/work/$bay_subfolder" || give_up "$bay_dev/work/$bay_subfolder is not there"
     # shellcheck disable=SC1091
     . "$bay_dev/env.sh"
+    # The folder stays, secrets do not.
+    rm -f "$bay_dev/env.sh"
     export BAY_OUT="$bay_dev/out"
     bay_path=$bay_dev/work
     [ ! -d "$bay_dev/work/src" ] || bay_path=$bay_path:$bay_dev/work/src
