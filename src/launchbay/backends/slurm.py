@@ -8,9 +8,8 @@ share an allocation (`pack:`) are found there by `node/pack.py`.
 from __future__ import annotations
 
 import codecs
-import io
 import json
-import tarfile
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -21,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.depot_programs import programs_version
+from launchbay.backends.dev import enter_argv, make_folder, srun_words
 from launchbay.backends.disposal import remove_folders
+from launchbay.backends.plan_archive import archive_plan
 from launchbay.backends.sheet import (
     parse_document,
     render_document,
-    render_exports,
     render_sheet,
-    secret_groups,
-    secrets_name,
 )
 from launchbay.backends.slurm_facts import (
     CAPACITY_SCRIPT,
@@ -45,7 +43,7 @@ from launchbay.backends.slurm_fit import (
 )
 from launchbay.backends.slurm_refusals import explain_refusal
 from launchbay.backends.slurm_shape import render_directives, shape_of
-from launchbay.backends.slurm_status import Doubt, Records, judge, parse_look, settle
+from launchbay.backends.slurm_status import Doubt, Records, is_ending, judge, parse_look, settle
 from launchbay.backends.slurm_words import (
     SACCT_FORMAT,
     SQUEUE_FORMAT,
@@ -59,6 +57,7 @@ from launchbay.core import rundir
 from launchbay.core.backend import (
     Backend,
     Capacity,
+    Development,
     Diagnosis,
     Discovery,
     Disposal,
@@ -79,9 +78,10 @@ from launchbay.core.backend import (
     Trial,
 )
 from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
-from launchbay.core.host import decoded, encoded
+from launchbay.core.host import encoded
 from launchbay.core.naming import digest
 from launchbay.core.python import Python, activation, build_argv, build_failure
+from launchbay.core.quantity import render_span
 from launchbay.core.run import Handle, State, Status
 from launchbay.hosts.reach import reach
 
@@ -133,6 +133,7 @@ class SlurmBackend(
     Forwarding,
     Capacity,
     Trial,
+    Development,
     Diagnosis,
 ):
     """One user's jobs on one cluster."""
@@ -165,7 +166,9 @@ class SlurmBackend(
         return [plan for batch, members in batches.items() for plan in self._plans(batch, members)]
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
-        done = self._depot.call("slurm.sh", "submit", plan.id, stdin=self._archive(plan))
+        done = self._depot.call(
+            "slurm.sh", "submit", plan.id, stdin=archive_plan(plan, self._secret)
+        )
         if done.code == REFUSED:
             refused = explain_refusal(done.stderr)
             for job in plan.jobs:
@@ -183,18 +186,23 @@ class SlurmBackend(
         seen, doubts = self._look(handles)
         known = self._ask(doubts.values()) if doubts else {}
         for handle, (job, records, listed) in doubts.items():
+            base, found, packed = _attempt(handle), known.get(job), not _job(handle)
             if _is_unfed(handle, records):
                 why = "waits for the next allocation, which the next look asks for"
                 seen[handle] = Status(state=State.QUEUED, reason=why, unfed=True)
+            elif listed and is_ending(base, found, records, time.time()):
+                seen[handle] = Status(state=State.RUNNING, reason="it is ending", attempt=base)
             else:
-                found = known.get(job, listed)
-                seen[handle] = settle(_attempt(handle), found, records, job=job)
+                if found is None or (found.alive and listed):
+                    # Accounting may not have heard yet what the list says already.
+                    found = listed
+                seen[handle] = settle(base, found, records, job=job, packed=packed)
         return seen
 
     def cancel(self, handles: Sequence[Handle]) -> None:
         if not handles:
             return
-        lines = [f"{one.run_id} {_attempt(one)} {_job(one) or '-'}\n" for one in handles]
+        lines = [f"{one.run_id} {_attempt(one)} {_job(one) or _shared(one)}\n" for one in handles]
         done = self._depot.call("slurm.sh", "cancel", stdin="".join(lines))
         self._said(done.code, done.stdout, done.stderr)
 
@@ -267,16 +275,8 @@ class SlurmBackend(
         status = self._running(handle)
         inside = ["sh", f"{self._depot.programs()}/enter.sh", self._depot.run_path(handle.run_id)]
         where = [f"--nodelist={node}" for node in status.nodes[:1]]
-        srun = [
-            "srun",
-            f"--jobid={status.allocation}",
-            "--overlap",
-            "--nodes=1",
-            "--ntasks=1",
-            *where,
-        ]
-        pty = [] if command else ["--pty"]
-        return self._depot.host.terminal_argv([*srun, *pty, *inside, *command])
+        step = [f"--jobid={status.allocation}", "--overlap", "--nodes=1", "--ntasks=1", *where]
+        return self._srun([*step, *inside, *command])
 
     def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:
         node = next(iter(self._running(handle).nodes), "")
@@ -291,10 +291,22 @@ class SlurmBackend(
         done = self._depot.call("slurm.sh", "trial", stdin=script)
         said = _last(done.stdout) or _last(done.stderr)
         if done.ok:
-            message = said.removeprefix("sbatch: ")
+            message = _render_start(said.removeprefix("sbatch: "), time.time())
             return [Finding(level="ok", subject=self.target, message=message)]
         refused = explain_refusal(done.stdout + done.stderr)
         return [Finding(level="problem", subject=self.target, message=refused.reason)]
+
+    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+        (job,) = plan.jobs
+        if job.image:
+            raise Unsupported(
+                f"`bay dev` does not enter an image, and `{job.image}` is asked for",
+                hint="start the container by hand, or take `image:` out meanwhile",
+            )
+        folder = make_folder(self._depot, job, secret=self._secret)
+        gpus = f"{job.resources.gpus or 0:g}"
+        inside = enter_argv(self._depot, folder, command, gpus=gpus)
+        return self._srun([*srun_words(parse_document(plan.document)["job.sh"]), *inside])
 
     def diagnose(self) -> list[Finding]:
         details = self.survey().details
@@ -307,7 +319,17 @@ class SlurmBackend(
             + (f", {limit} jobs at once" if limit else ""),
             "accounting": "sacct answers" if details.get("accounting") else "none; squeue serves",
         }
-        return [Finding(level="ok", subject=key, message=text) for key, text in said.items()]
+        findings = [Finding(level="ok", subject=key, message=text) for key, text in said.items()]
+        if folder := self._depot.unwritable():
+            findings.append(
+                Finding(
+                    level="problem",
+                    subject="root",
+                    message=f"`{folder}` is not writable",
+                    remedy=f"choose another `root:` for target `{self.target}`",
+                )
+            )
+        return findings
 
     def _batch(self, job: Job) -> Batch:
         """What the job can share an array with; raises for what the site can never do."""
@@ -317,7 +339,10 @@ class SlurmBackend(
                 f"`{job.run_id}` has `pack:` and `resume:`, which do not go together",
                 hint="leave one of them out",
             )
+        caps = [cap for cap in (job.parallel, self._options.parallel) if cap]
+        parallel = min(caps, default=None)
         width, share = pack_width(job, pack, details) if pack else (1, 1)
+        width = min(width, parallel or width)
         shape = shape_of(job, width, details=details)
         if pack:
             most = [part.get("max_minutes") for part in partitions_of(details, shape.partition)]
@@ -325,8 +350,7 @@ class SlurmBackend(
             minutes = allocation_minutes(shape.minutes, share, width, longest)
             shape = replace(shape, minutes=minutes)
         check(shape, details)
-        caps = [cap for cap in (job.parallel, self._options.parallel) if cap]
-        return Batch(shape, width, share, min(caps, default=None))
+        return Batch(shape, width, share, parallel)
 
     def _plans(self, batch: Batch, jobs: Sequence[Job]) -> Iterator[Plan]:
         shape = batch.shape
@@ -338,7 +362,9 @@ class SlurmBackend(
         chunks = list(iter(lambda: tuple(islice(rest, size)), ()))
         ids = [digest([[job.run_id, job.attempt] for job in chunk])[:10] for chunk in chunks]
         # Several arrays under one cap go in lanes, one array of a lane after the other.
-        lanes = min(batch.parallel or len(chunks), len(chunks))
+        lanes = len(chunks)
+        if batch.parallel:
+            lanes = min(lanes, batch.parallel // batch.width)
         for at, (plan_id, chunk) in enumerate(zip(ids, chunks, strict=True)):
             files = self._files(plan_id, batch, chunk, lanes)
             if batch.parallel and at >= lanes:
@@ -364,25 +390,7 @@ class SlurmBackend(
         files = {"job.sh": "".join(f"{line}\n" for line in lines)}
         if packed:
             files["pack.json"] = json.dumps(_pack_record(batch, jobs[0])) + "\n"
-        files["sheet"] = render_sheet(jobs, target=self.target, plan=plan_id, after=after)
-        return files
-
-    def _archive(self, plan: Plan) -> str:
-        """The plan's folder, with what may not stand in the plan itself."""
-        files = parse_document(plan.document)
-        for group, names in enumerate(secret_groups(plan.jobs)):
-            if names:
-                values = {name: self._secret(name) for name in names}
-                files[secrets_name(group)] = render_exports(values)
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            # The last one tells that nothing broke off before it.
-            for name, text in {**files, "whole": ""}.items():
-                data = encoded(text)
-                info = tarfile.TarInfo(name)
-                info.size, info.mode = len(data), 0o600
-                archive.addfile(info, io.BytesIO(data))
-        return decoded(buffer.getvalue())
+        return files | render_sheet(jobs, target=self.target, plan=plan_id, after=after)
 
     def _look(
         self, handles: Sequence[Handle]
@@ -398,9 +406,14 @@ class SlurmBackend(
         doubts: dict[Handle, tuple[str, Records, Listed | None]] = {}
         for handle in handles:
             own = records.get(handle.run_id, Records())
-            job = _job(handle)
-            entry = tasks.get(job) if job else plans.get(handle.native_id.split("/")[1])
-            found = judge(_attempt(handle), entry, own, job=job, packed=not job)
+            packed, task = not _job(handle), own.task(_attempt(handle))
+            # Where a plan was handed over twice, the job that began the run has it.
+            job = "" if packed else task or _job(handle)
+            if job or task:
+                entry = tasks.get(job or task)
+            else:
+                entry = plans.get(handle.native_id.split("/")[1])
+            found = judge(_attempt(handle), entry, own, job=job, packed=packed)
             if isinstance(found, Doubt):
                 doubts[handle] = (found.job, own, entry)
             else:
@@ -418,6 +431,11 @@ class SlurmBackend(
         text, _, source = self._said(done.code, done.stdout, done.stderr).rpartition("--")
         parse = parse_sacct if source.startswith("sacct") else parse_show_job
         return {one.native_id: one for one in parse(text)}
+
+    def _srun(self, words: Sequence[str]) -> list[str]:
+        """What a terminal here executes to have `srun` there."""
+        program = f"{self._depot.programs()}/dev.sh"
+        return self._depot.host.terminal_argv(["/bin/sh", program, "srun", *words])
 
     def _running(self, handle: Handle) -> Status:
         status = self.poll([handle])[handle]
@@ -505,6 +523,11 @@ def _job(handle: Handle) -> str:
     return "" if handle.native_id.startswith(PACKED) else handle.native_id.partition("-")[0]
 
 
+def _shared(handle: Handle) -> str:
+    """What `slurm.sh cancel` knows it by that shares an allocation."""
+    return f"- {handle.native_id.split('/')[1]}"
+
+
 def _is_unfed(handle: Handle, records: Records) -> bool:
     """Whether it shares an allocation, and neither began nor was cancelled."""
     base = _attempt(handle)
@@ -519,6 +542,20 @@ def _parse_plans(text: str) -> Iterator[tuple[str, str, bool, list[tuple[str, in
         plan, job, *packed = head.split()
         pairs = (line.split() for line in lines)
         yield plan, job, bool(packed), [(run, int(attempt)) for run, attempt in pairs]
+
+
+def _render_start(said: str, now: float) -> str:
+    """What `sbatch --test-only` expects; `slurm.sh` has it tell moments as numbers.
+
+    >>> _render_start("Job 7 to start at 460 using 1 processors on nodes n1 in partition gpu", 100)
+    'would start in 6m00s on n1 in partition gpu'
+    """
+    match = re.search(r"to start at (\d+)\b.*? on (?:nodes )?(\S.*)", said)
+    if not match:
+        return said
+    wait_s = int(match[1]) - now
+    when = f"in {render_span(wait_s)}" if wait_s >= 1 else "at once"
+    return f"would start {when} on {match[2]}"
 
 
 def _tell_progress(tell: Callable[[str], None], line: str) -> None:

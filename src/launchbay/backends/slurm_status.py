@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.machine_status import HELD, parse_status
-from launchbay.backends.slurm_words import ended_status, explain_waiting, parse_exit
+from launchbay.backends.slurm_words import (
+    ended_status,
+    explain_waiting,
+    parse_exit,
+    parse_moment,
+)
 from launchbay.core.run import Cause, State, Status
 
 if TYPE_CHECKING:
@@ -21,8 +27,16 @@ SECTION = re.compile(r"^--(marks|events|values)$", re.MULTILINE)
 MARK = re.compile(r"(?P<run>[^/]+)/attempts/(?P<attempt>\d+)/(?P<name>[a-z]+)")
 EVENT = re.compile(r"(?P<run>[^/]+)/attempts/(?P<attempt>\d+)/(?P<file>\w+\.jsonl?):(?P<text>.*)")
 TITLE = re.compile(r"^==> (.*) <==$")
+TOLD_WITHIN_S = 10.0
+"""How long accounting may take to hear how a job ended."""
+UNBEGUN = (
+    "its node could not begin it, for it may not see the target's `root:`; "
+    "choose one on a disk that nodes share, `bay doctor` checks it"
+)
 KILLED = 128
 """Exit codes above it are signals, and Slurm may know who sent them."""
+SAME_END_S = 120.0
+"""A run that ended so long before its allocation did not end with it."""
 
 
 @dataclass
@@ -98,13 +112,20 @@ def judge(
         packed: whether it shares an allocation, so that the list says nothing of the run itself.
     """
     number, record = records.latest(base)
-    line = _line(record, records)
+    line = flatten(record, records)
     ended = "exit" in record.events
     if packed:
         job = records.task(base)
     if listed is not None and listed.alive:
         return _going(line, number, listed, record, packed=packed)
     return _finished(line, number) if ended and _is_plain(record) else Doubt(job)
+
+
+def is_ending(base: int, known: Listed | None, records: Records, now: float) -> bool:
+    """Whether it has just ended, and what Slurm remembers does not say so yet."""
+    at = records.latest(base)[1].events.get("exit", {}).get("at")
+    told = known is not None and not known.alive
+    return not told and at is not None and abs(now - at) < TOLD_WITHIN_S
 
 
 def settle(
@@ -120,7 +141,7 @@ def settle(
         packed: whether it shares an allocation, whose good end is not the run's.
     """
     number, record = records.latest(base)
-    line = _line(record, records)
+    line = flatten(record, records)
     if "cancel" in record.marks or "cancel" in records.attempts.get(base, Record()).marks:
         return _cancelled(line, number)
     if known and not known.alive and not (packed and _is_apart(known, record)):
@@ -144,6 +165,8 @@ def _going(
     line: dict[str, Any], number: int, listed: Listed, record: Record, *, packed: bool
 ) -> Status:
     begun = "started" in record.events and "exit" not in record.events
+    if not packed:
+        line = {**line, "host": line["host"] or next(iter(listed.nodes), None)}
     completing = listed.state == "COMPLETING"
     if packed and "exit" in record.events and not _is_told(record):
         return _finished(line, number)
@@ -197,6 +220,8 @@ def _remembered(known: Listed, line: dict[str, Any], number: int, record: Record
     if "exit" in record.events and cause in {None, Cause.EXIT}:
         return _finished(line, number)
     line = {**line, "host": line.get("host") or next(iter(known.nodes), None)}
+    if cause is Cause.EXIT and "claim" not in record.marks:
+        return _status(line, number, state, UNBEGUN, cause=Cause.SETUP)
     return _status(line, number, state, reason, cause=cause, exit_code=_code(known.exit_code))
 
 
@@ -241,18 +266,24 @@ def _is_plain(record: Record) -> bool:
 
 def _is_told(record: Record) -> bool:
     """Whether somebody told it to end, and it was neither the lab nor its own time limit."""
-    return bool(record.events["exit"].get("signal")) and not _is_plain(record)
+    ended = record.events["exit"]
+    # Slurm tells all processes, and the command may have gone before run.sh heard of it.
+    told = ended.get("signal") or ended.get("code") == KILLED + signal.SIGTERM
+    return bool(told) and not _is_plain(record)
 
 
 def _is_apart(known: Listed, record: Record) -> bool:
     """Whether the end of its allocation is none of a run's."""
-    word = known.state.split()[0] if known.state else ""
-    if "exit" in record.events:
-        return not _is_told(record) and word != "OUT_OF_MEMORY"
-    return word in {"COMPLETED", "FAILED"}
+    word, ended = known.state.partition(" ")[0], record.events.get("exit")
+    if ended is None:
+        return word in {"COMPLETED", "FAILED"}
+    killed = _is_told(record) or ended.get("code") == KILLED + signal.SIGKILL
+    at, over = ended.get("at"), parse_moment(known.ended_at)
+    long_before = at is not None and over is not None and over - at > SAME_END_S
+    return word != "OUT_OF_MEMORY" and (not killed or long_before)
 
 
-def _line(record: Record, records: Records) -> dict[str, Any]:
+def flatten(record: Record, records: Records) -> dict[str, Any]:
     """What `parse_status` takes: the events of one attempt, flat."""
     started, ended = record.events.get("started", {}), record.events.get("exit")
     line: dict[str, Any] = {

@@ -59,9 +59,7 @@ class Allocation:
         self.longest_s = 0.0
         self.root = plan.rpartition("/plans/")[0]
         self.runs = read_sheet(os.path.join(plan, "sheet"))
-        first = number * int(spec["share"])
-        count = len(self.runs)
-        self.order = deque((first + index) % count for index in range(count))
+        self.order = deque(find_order(len(self.runs), int(spec["share"]), number))
         self.live: dict[int, Task] = {}
         self.stopping = False
         self.bell = 0
@@ -200,6 +198,26 @@ def read_sheet(path: str) -> list[tuple[str, int]]:
             run, attempt, _ = line.split(b" ", 2)
             runs.append((run.decode(), int(attempt)))
     return runs
+
+
+def find_order(count: int, share: int, number: int) -> list[int]:
+    """Indices of all runs: the allocation's own share, then those of others, each from its end.
+
+    Every allocation has another order, so that they do not all come for the same run, of which
+    one would begin it and the others would have made it ready for nothing.
+    """
+    shares = [range(first, min(first + share, count)) for first in range(0, count, share)]
+    own = number % len(shares)
+    others = [index for index in range(len(shares)) if index != own]
+    others.sort(key=lambda index: hash_number(index * len(shares) + number))
+    return [*shares[own], *(one for index in others for one in reversed(shares[index]))]
+
+
+def hash_number(number: int) -> int:
+    """A number that looks like chance, the same everywhere."""
+    mixed = (number + 1) * 0x9E3779B1 & 0xFFFFFFFF
+    mixed = (mixed ^ mixed >> 15) * 0x85EBCA77 & 0xFFFFFFFF
+    return mixed ^ mixed >> 13
 
 
 def boot_time() -> dict[str, str]:

@@ -44,7 +44,7 @@ has_time() {
 tend() {
     trap - TERM
     bay_waited=0
-    while sleep 1; do
+    while sleep 1 && kill -0 "$bay_child" 2>/dev/null; do
         bay_waited=$((bay_waited + 1))
         [ -e "$1/cancel" ] || {
             [ -n "$bay_time" ] && [ "$bay_waited" -ge "$bay_time" ] || continue
@@ -60,6 +60,8 @@ tend() {
 run_one() {
     $bay_setsid /bin/sh "$bay_node/task.sh" "$bay_plan" "$1" </dev/null >/dev/null 2>&1 &
     bay_child=$!
+    # The word may have come before we knew whom to tell.
+    [ -z "$bay_stopped" ] || stop
     bay_ran=1
     tend "$2" >/dev/null 2>&1 &
     bay_tender=$!

@@ -56,7 +56,8 @@ def read_attempt(folder: str, attempt: int) -> dict[str, Any]:
     seen["started"] = started.get("at")
     if started:
         seen["metrics"] = read_metrics(folder, records)
-        seen["held"] = events.get("held", {}).get("code")
+    if "held" in events:
+        seen["held"] = events["held"].get("code")
     if ended:
         stop = next((mark for mark in STOPS if has(records, mark)), "")
         end = {key: value for key, value in ended.items() if key not in ("at", "event")}

@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2013
 # Read by slurm.sh and serial.sh: what runs recorded of themselves, for a client that knows no more than
 # their ids. Few processes, however many runs: a login host is shared, and starting one is dear.
 #
@@ -9,25 +9,33 @@
 
 read_records() {
     cd "$1/runs" 2>/dev/null || { cat >/dev/null; echo "--marks"; return; }
-    bay_events='' bay_values='' bay_logs=''
+    bay_events='' bay_values='' bay_logs='' bay_some='' bay_number=0
     bay_nl='
 '
     echo "--marks"
-    while read -r bay_id; do
+    # Not line by line: a shell reads from a pipe byte by byte.
+    for bay_id in $(cat); do
         [ -d "$bay_id/attempts" ] || continue
+        bay_number=$((bay_number + 1))
+        if [ $((bay_number % 100)) -eq 0 ]; then
+            # To add to a long text is to copy it, so that is not done for every run.
+            bay_events=$bay_events$bay_some
+            bay_some=
+        fi
         for bay_path in "$bay_id"/attempts/*/[ct]*; do
             case $bay_path in
-            */claim) bay_events=$bay_events${bay_path%/claim}/events.jsonl$bay_nl ;;
+            */claim) bay_some=$bay_some${bay_path%/claim}/events.jsonl$bay_nl ;;
             esac
             [ "$bay_path" = "$bay_id/attempts/*/[ct]*" ] || printf '%s\n' "$bay_path"
         done
         [ ! -e "$bay_id/out/metrics.jsonl" ] || bay_values=$bay_values$bay_id/out/metrics.jsonl$bay_nl
         for bay_path in "$bay_id"/attempts/*/patterns.json; do
             [ -e "$bay_path" ] || continue
-            bay_events=$bay_events$bay_path$bay_nl
+            bay_some=$bay_some$bay_path$bay_nl
             bay_logs=$bay_logs${bay_path%/*}/log-0.txt$bay_nl
         done
     done
+    bay_events=$bay_events$bay_some
     echo "--events"
     # A second file, even if there is nothing in it, makes grep and tail say which one they read.
     [ -z "$bay_events" ] || printf '%s' "$bay_events" | xargs grep -s '' /dev/null

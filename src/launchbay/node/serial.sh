@@ -254,7 +254,7 @@ must_end() {
 
 end_by_force() {
     bay_killed=1
-    kill -KILL -- "-$1" 2>/dev/null || kill -KILL "$1" 2>/dev/null
+    kill -KILL "-$1" 2>/dev/null || kill -KILL "$1" 2>/dev/null
 }
 
 # As many of the GPUs that would do as are wanted, in bay_chosen; fails while others use too many.
@@ -320,6 +320,10 @@ judge() {
 look() {
     bay_asked=$(cat)
     list_waiting
+    if read -r _ bay_records 2>/dev/null <"$bay_queue/current"; then
+        read_attempt "$bay_records"
+        [ -z "$bay_run_pid" ] || ! lives "$bay_run_pid" "$bay_run_began" "$bay_run_boot" || echo "busy"
+    fi
     while read -r bay_id bay_attempt; do
         [ -z "$bay_id" ] || judge "$bay_id" "$bay_attempt"
     done <<ASKED

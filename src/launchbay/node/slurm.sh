@@ -8,7 +8,7 @@
 #   slurm.sh ask                  what became of jobs (ids on standard input) that Slurm no longer lists
 #   slurm.sh cancel               end runs: `<run> <attempt> <job>` on standard input, or
 #                                 `<run> <attempt> - <plan>` for one that shares an allocation
-#   slurm.sh plans                every plan, with its job and its runs
+#   slurm.sh plans                every plan of which Slurm still has a job, with that and its runs
 #   slurm.sh trial                what would become of a job script on standard input
 #
 # This file is in ROOT/node/<version>. Exits with 70 when Slurm said no; its words are on standard error.
@@ -16,6 +16,7 @@ bay_node=$(cd "${0%/*}" && pwd)
 bay_root=${bay_node%/node/*}
 bay_plans=$bay_root/plans
 umask 077
+bay_me=$(id -un)
 # sbatch and squeue would take the job that we may be in for what we want, and print as people like it.
 for bay_name in $(env | sed -n 's/^\(S[A-Z]*_[A-Z0-9_]*\)=.*/\1/p'); do
     case $bay_name in
@@ -44,12 +45,26 @@ submit() {
     [ ! -e asked ] || [ -n "$2" ] || bay_job=$(listed | sed -n 1p)
     if [ -z "$bay_job" ]; then
         : >asked
-        bay_job=$(hand_over "$2") || exit 70
+        bay_job=$(hand_over "$2" 2>&1) || {
+            printf '%s\n' "$bay_job" >&2
+            # What was refused is not there; of what was not answered nobody knows.
+            case $bay_job in
+            *[Tt]'imed out'* | *ontact* | *onnect* | *ommunicat* | *'ero Bytes'*) ;;
+            *) rm -f asked ;;
+            esac
+            exit 70
+        }
         # A site may have a word to say before the number.
         bay_job=$(printf '%s\n' "$bay_job" | sed -n 's/^\([0-9][0-9]*\)\(;.*\)*$/\1/p' | tail -n 1)
         [ -n "$bay_job" ] || { echo "sbatch gave no number" >&2; exit 70; }
     fi
-    printf '%s\n' "$bay_job" >"submitted.$$" && mv "submitted.$$" submitted && cat submitted
+    # Whoever comes next finds the job by its name.
+    { printf '%s\n' "$bay_job" >"submitted.$$"; } 2>/dev/null && mv "submitted.$$" submitted || {
+        rm -f "submitted.$$"
+        echo "$bay_plan cannot be written; is the disk full?" >&2
+        exit 73
+    }
+    cat submitted
 }
 
 hand_over() {
@@ -70,7 +85,7 @@ hand_over() {
 # Jobs of the plan that Slurm knows; arrays by the number of the whole.
 listed() {
     bay_called=$(sed -n 's/^#SBATCH --job-name=//p' job.sh)
-    squeue -h --me --name="$bay_called" -t all -o %F | sort -u
+    squeue -h -u "$bay_me" --name="$bay_called" -t all -o %F | sort -u
     ! command -v sacct >/dev/null 2>&1 ||
         sacct -X -n -P --name="$bay_called" -S now-7days -o JobID 2>/dev/null | sed 's/_.*//' | sort -u
 }
@@ -91,11 +106,11 @@ end_idle() {
         [ -e "$bay_root/runs/$bay_id/attempts/$bay_attempt/claim" ] || { echo "$bay_id"; break; }
     done)
     [ -n "$bay_left" ] ||
-        scancel --user="$(id -un)" --state=PENDING --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" 2>/dev/null
+        scancel --user="$bay_me" --state=PENDING --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" 2>/dev/null
 }
 
 alive() {
-    squeue -h --me --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" -o %F | sed -n 1p
+    squeue -h -u "$bay_me" --name="$(sed -n 's/^#SBATCH --job-name=//p' job.sh)" -o %F | sed -n 1p
 }
 
 # Accounting tells who cancelled a job by a number that only this host can put a name to.
@@ -113,7 +128,7 @@ submit)
     submit "$2" "${3-}"
     ;;
 look)
-    squeue -h --me -r -t all -o "$2" || exit 70
+    squeue -h -u "$bay_me" -r -t all -o "$2" || exit 70
     # shellcheck disable=SC1091
     . "$bay_node/records.sh"
     read_records "$bay_root"
@@ -149,9 +164,11 @@ cancel)
     [ -z "$bay_jobs" ] || printf '%s\n' $bay_jobs | xargs -n 200 scancel 2>/dev/null || true
     ;;
 plans)
+    bay_alive=$(squeue -h -u "$bay_me" -o %F | sort -u | tr '\n' ' ') || exit 70
     for bay_plan in "$bay_plans"/*/submitted; do
         [ -e "$bay_plan" ] || continue
         read -r bay_job <"$bay_plan"
+        case " $bay_alive" in *" $bay_job "*) ;; *) continue ;; esac
         bay_plan=${bay_plan%/submitted}
         printf '\nplan %s %s %s\n' "${bay_plan##*/}" "$bay_job" "$([ -e "$bay_plan/pack.json" ] && echo pack)"
         cut -d ' ' -f 1,2 "$bay_plan/sheet"
