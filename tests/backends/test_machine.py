@@ -150,6 +150,7 @@ def test_large_sweep_is_several_plans() -> None:
             "`desk` has 0 GPUs of type h100 or b200; `lr-4x7ab` wants 1",
         ),
         (needing(nodes=2), "`desk` is one machine; `lr-4x7ab` wants 2 nodes"),
+        (needing(processes=4), "`desk` starts a command once; `lr-4x7ab` wants 4 processes"),
         (needing(cpus=17), "`desk` has 16 of `cpus`; `lr-4x7ab` wants 17"),
         (
             needing(memory_mib=64001),

@@ -59,3 +59,14 @@ def test_failed_run_is_held(bay: Bay) -> None:
     eventually(lambda: bay.states() == ["failed"])
 
     assert bay.json("ls")[0]["exit_code"] == 4
+
+
+def test_watching_tries_again_what_failed_meanwhile(bay: Bay) -> None:
+    """A failure that a listing saw first is retried by `bay watch`, as often as was said."""
+    mark = bay.home / "mark"
+    text = 'if [ -e "$0" ]; then exit 0; fi; touch "$0"; exit 5'
+    bay("run", "--detach", "--retries", "exit=1", "sh", "-c", text, str(mark))
+    eventually(lambda: bay.states() == ["failed"])
+    bay("watch")
+
+    assert [(row["state"], row["attempt"]) for row in bay.json("ls")] == [("succeeded", 2)]

@@ -174,9 +174,13 @@ def is_absent(done: Completed, mark: str = NOT_INSTALLED) -> bool:
     return done.code == ABSENT and mark in done.stderr
 
 
-def no_python(host: Host, target: str) -> Unsupported:
-    """The error of a machine whose Python is too old, or that has none."""
-    return Unsupported(
+class NoPython(Unsupported):
+    """The other machine's Python is too old, or it has none."""
+
+
+def no_python(host: Host, target: str) -> NoPython:
+    """The error of a machine without a Python that would do."""
+    return NoPython(
         f"`{host.name or 'this machine'}` has no Python 3.{OLDEST} or newer, which the queue of "
         f"`{target}` needs",
         hint=f"install one there; `uv python install` needs no root, then link it as "

@@ -1,6 +1,7 @@
 """A queue of runs on one host: this machine or any that SSH reaches.
 
-Drives `node/pack.py`, one call a verb. The queue and its GPU slots belong to the user and the
+Drives `node/pack.py`, one call a verb, or where there is no Python for it `node/serial.sh`, see
+`backends/serial.py`. The queue and its GPU slots belong to the user and the
 host, whatever the project, the target's name, or the machine that somebody sits at.
 
 A run on another machine has the environment of its login there, not the one of this terminal; what
@@ -13,18 +14,29 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.depot import Depot
+from launchbay.backends.depot_programs import NoPython, no_python
+from launchbay.backends.disposal import remove_folders
 from launchbay.backends.machine_capacity import Limits
-from launchbay.backends.machine_status import parse_room, parse_status
+from launchbay.backends.machine_status import (
+    QUEUE,
+    attempt_of,
+    is_serial,
+    native_id,
+    parse_room,
+    parse_status,
+)
 from launchbay.core.backend import (
     Backend,
     Capacity,
+    Development,
     Diagnosis,
     Discovery,
+    Disposal,
     Environments,
     Facts,
     Feeding,
@@ -51,6 +63,7 @@ from launchbay.hosts.reach import reach
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from launchbay.backends.serial import SerialQueue
     from launchbay.core.host import Host
 
 FORMAT = 1
@@ -59,6 +72,8 @@ CHUNK = 500
 FAR_ROOT = "~/bay"
 """Where a target on another machine keeps runs when it does not say."""
 FAR_UMASK = 0o077
+SEEN = frozenset({"devices", "hide_gpus"})
+"""What of a job's needs says which GPUs it sees."""
 
 # $1 the run's folder, $2 the attempt, then a command; none is a shell. The GPUs are the run's own.
 ENTER = r"""
@@ -94,10 +109,12 @@ class MachineBackend(
     Discovery,
     Feeding,
     Outputs,
+    Disposal,
     Interactive,
     Forwarding,
     Capacity,
     Foreground,
+    Development,
     Diagnosis,
 ):
     """The queue of one user on one host."""
@@ -119,6 +136,7 @@ class MachineBackend(
             target=target, facts=facts, parallel=options.parallel, devices=options.devices
         )
         self._secret = secret
+        self._one_by_one = facts is not None and facts.details.get("python") == ""
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
         for job in jobs:
@@ -127,26 +145,40 @@ class MachineBackend(
         return [self._plan_chunk(tuple(chunk)) for chunk in chunks]
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
+        # As it was planned, whatever the machine has got since.
+        if plan.document.startswith("==> "):
+            yield from self._serial.submit(plan)
+            return
         jobs = {job.run_id: job for job in plan.jobs}
         for line in self._pack("add", self._sealed(plan)):
             yield self._handle(plan.id, jobs[line["ok"]])
 
     def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
-        if not handles:
-            return {}
+        serial, packed = _by_queue(handles)
+        statuses = self._serial.poll(serial) if serial else {}
+        return {**statuses, **self._poll_packed(packed)} if packed else statuses
+
+    def _poll_packed(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
         by_run = {handle.run_id: handle for handle in handles}
-        lines = self._pack("look", self._question(handles))
+        try:
+            lines = list(self._pack("look", self._question(handles)))
+        except NoPython as err:
+            # It had one when they were sent.
+            raise Unreachable(str(err), hint=err.hint) from err
         seen = {by_run[line["run"]]: parse_status(line) for line in lines}
         if len(seen) < len(by_run):
             raise Unreachable(f"`{self.target}` answered for {len(seen)} of {len(by_run)} runs")
         return seen
 
     def cancel(self, handles: Sequence[Handle]) -> None:
-        if handles:
-            list(self._pack("cancel", self._question(handles)))
+        serial, packed = _by_queue(handles)
+        if serial:
+            self._serial.cancel(serial)
+        if packed:
+            list(self._pack("cancel", self._question(packed)))
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
-        return self._depot.read_log(handle.run_id, _attempt(handle), rank, cursor)
+        return self._depot.read_log(handle.run_id, attempt_of(handle), rank, cursor)
 
     def stage(self, snapshot: str, tree: Path) -> None:
         self._depot.stage(snapshot, tree)
@@ -165,7 +197,10 @@ class MachineBackend(
         return activation(python, place)
 
     def survey(self) -> Facts:
-        (line,) = self._pack("survey", "")
+        try:
+            (line,) = self._pack("survey", "")
+        except NoPython:
+            return self._serial.survey()
         return Facts(
             seen_at=time.time(),
             cpus=line["cpus"],
@@ -176,18 +211,28 @@ class MachineBackend(
 
     def discover(self) -> list[Handle]:
         root = self._depot.root_path()
-        lines = [line for line in self._pack("list", "") if line["root"] == root]
+        try:
+            lines = [line for line in self._pack("list", "") if line["root"] == root]
+        except NoPython:
+            return self._serial.discover()
         return [Handle(line["run"], line["target"], line["native_id"]) for line in lines]
 
-    def feed(self, handles: Sequence[Handle]) -> None:  # noqa: ARG002
-        list(self._pack("look", self._question([])))
+    def feed(self, handles: Sequence[Handle]) -> None:
+        serial, packed = _by_queue(handles)
+        if serial:
+            self._serial.poll(serial[:1])
+        if packed or not serial:
+            list(self._pack("look", self._question([])))
 
     def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
         self._depot.pull(handle.run_id, twin, patterns)
 
+    def dispose(self, handles: Sequence[Handle]) -> None:
+        remove_folders(self._depot, [handle.run_id for handle in handles])
+
     def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
         self._check_running(handle)
-        words = [self._depot.run_path(handle.run_id), str(_attempt(handle)), *command]
+        words = [self._depot.run_path(handle.run_id), str(attempt_of(handle)), *command]
         return self._host.terminal_argv(["sh", "-c", ENTER, "sh", *words])
 
     def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:
@@ -195,7 +240,10 @@ class MachineBackend(
         return self._host.forward_argv(port, "127.0.0.1", to_port)
 
     def capacity(self) -> list[Room]:
-        (line,) = self._pack("capacity", "")
+        try:
+            (line,) = self._pack("capacity", "")
+        except NoPython:
+            return self._serial.capacity()
         return [parse_room(line)]
 
     def prepare(self, plan: Plan) -> tuple[Handle, list[str]]:
@@ -210,6 +258,20 @@ class MachineBackend(
         argv = ["sh", script, line["folder"], str(job.attempt)]
         return self._handle(plan.id, job), ["env", f"BAY_HERE={job.project_folder}", *argv]
 
+    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+        # Most commands make no such place.
+        from launchbay.backends.dev import enter_argv, make_folder  # noqa: PLC0415
+
+        (job,) = plan.jobs
+        here = not self._host.name
+        folder = make_folder(self._depot, job, secret=self._secret, links=here)
+        needs, limit = self._limits.render_needs(job.resources), job.resources.time_limit
+        # Nothing is queued for: a person sees the GPUs that would do.
+        gpus = f"see:{','.join(needs.get('devices', ()))}" if needs.keys() & SEEN else ""
+        seconds = int(limit.total_seconds()) if limit else 0
+        argv = enter_argv(self._depot, folder, command, seconds=seconds, gpus=gpus)
+        return self._host.terminal_argv(argv)
+
     def diagnose(self) -> list[Finding]:
         facts = self.survey()
         gpus = ", ".join(f"{index}: {name}" for index, name in facts.gpus) or "none seen"
@@ -218,6 +280,15 @@ class MachineBackend(
             Finding(level="ok", subject="memory", message=f"{facts.memory_mib} MiB"),
             Finding(level="ok", subject="GPUs", message=gpus),
         ]
+        if not facts.details["python"]:
+            findings.append(
+                Finding(
+                    level="warning",
+                    subject="Python",
+                    message="none of 3.8 or newer: runs go one after another",
+                    remedy=str(no_python(self._host, self.target).hint),
+                )
+            )
         if folder := self._depot.unwritable():
             findings.append(
                 Finding(
@@ -229,6 +300,13 @@ class MachineBackend(
             )
         return findings
 
+    @cached_property
+    def _serial(self) -> SerialQueue:
+        # Few machines have no Python.
+        from launchbay.backends.serial import SerialQueue  # noqa: PLC0415
+
+        return SerialQueue(self._depot, self._limits, self._secret)
+
     def _check_running(self, handle: Handle) -> None:
         state = self.poll([handle])[handle].state
         if state is not State.RUNNING:
@@ -239,6 +317,8 @@ class MachineBackend(
 
     def _plan_chunk(self, jobs: tuple[Job, ...]) -> Plan:
         plan_id = digest([[job.run_id, job.attempt] for job in jobs])[:10]
+        if self._one_by_one:
+            return self._serial.plan(plan_id, jobs)
         header = {
             "format": FORMAT,
             "plan": plan_id,
@@ -254,7 +334,7 @@ class MachineBackend(
             **to_record(job),
             # They lead to places on this machine.
             "links": {} if self._host.name else job.links,
-            "native_id": _native(plan_id, job.run_id, job.attempt),
+            "native_id": native_id(QUEUE, plan_id, job.run_id, job.attempt),
             "needs": self._limits.render_needs(job.resources),
             "caps": self._limits.render_caps(job),
         }
@@ -270,10 +350,10 @@ class MachineBackend(
         return plan.document + json.dumps(private) + "\n"
 
     def _handle(self, plan_id: str, job: Job) -> Handle:
-        return Handle(job.run_id, self.target, _native(plan_id, job.run_id, job.attempt))
+        return Handle(job.run_id, self.target, native_id(QUEUE, plan_id, job.run_id, job.attempt))
 
     def _question(self, handles: Iterable[Handle]) -> str:
-        runs = [[handle.run_id, _attempt(handle)] for handle in handles]
+        runs = [[handle.run_id, attempt_of(handle)] for handle in handles]
         return json.dumps({"root": str(self._options.root), "runs": runs})
 
     def _pack(self, verb: str, stdin: str) -> Iterator[dict[str, Any]]:
@@ -331,19 +411,18 @@ def parse_devices(value: str | Sequence[str]) -> tuple[str, ...] | None:
     return tuple(map(str, value))
 
 
+def _by_queue(handles: Iterable[Handle]) -> tuple[list[Handle], list[Handle]]:
+    """Those of the queue where runs go one after another, and the others."""
+    serial, packed = list[Handle](), list[Handle]()
+    for handle in handles:
+        (serial if is_serial(handle) else packed).append(handle)
+    return serial, packed
+
+
 def _tell_progress(tell: Callable[[str], None], line: str) -> None:
     # Where nothing was left to do there is nothing to tell.
     if not line.startswith("ready "):
         tell(line)
-
-
-def _native(plan_id: str, run_id: str, attempt: int) -> str:
-    return f"queue/{plan_id}/{run_id}" + (f"-{attempt}" if attempt > 1 else "")
-
-
-def _attempt(handle: Handle) -> int:
-    tail = handle.native_id.rpartition("/")[2].removeprefix(handle.run_id)
-    return int(tail.lstrip("-") or 1)
 
 
 def _umask() -> int:

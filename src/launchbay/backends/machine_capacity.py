@@ -33,6 +33,12 @@ class Limits:
                 f"`{self.target}` is one machine; `{job.run_id}` wants {need.nodes} nodes",
                 hint="leave `nodes` out, or choose a target with several",
             )
+        if need.processes != 1:
+            raise Unsupported(
+                f"`{self.target}` starts a command once; `{job.run_id}` wants {need.processes} "
+                "processes",
+                hint="leave `processes` out; torchrun and the like start several by themselves",
+            )
         if facts is None:
             return
         if missing := self._missing_devices():

@@ -13,7 +13,7 @@ from launchbay.core import rundir
 from launchbay.core.errors import TargetError
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.project import Project, launch_lives
-from launchbay.engine.watch import Look, by_place, look
+from launchbay.engine.watch import Look, by_place, look, went_on
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
@@ -129,6 +129,9 @@ class Lab:
         before = {run.id: run.attempt for run in runs}
         seen = self._told(seen)
         further = [run for run in seen.news if run.attempt > before[run.id]]
+        self.store.update(
+            replace(run, attempt=before[run.id], status=went_on(run.attempt)) for run in further
+        )
         self.store.add(further)
         self.store.update(run for run in seen.news if run.attempt == before[run.id])
         return self._fed(seen)
@@ -182,7 +185,7 @@ class Lab:
             runs = seen.runs
             took_s = self.clock() - began
             yield seen
-            if any(run.state.final for run in seen.news) and self._retry(seen.news):
+            if any(run.state.final for run in seen.news) and self.retry(seen.news):
                 runs = self.store.runs(Query(ids=[run.id for run in runs]))
             if all(run.state.final for run in runs):
                 return
@@ -190,7 +193,7 @@ class Lab:
             # Looking at thousands is work too: a small share of the machine is enough for it.
             self._sleep(max(wait_s, min(LOOKING_SHARE * took_s, LONGEST_REST_S)))
 
-    def _retry(self, runs: Sequence[Run]) -> list[Run]:
+    def retry(self, runs: Sequence[Run]) -> list[Run]:
         """Try again what failed in a way that its `retries` names."""
         from launchbay.engine.retry import retry  # noqa: PLC0415
 

@@ -29,7 +29,8 @@ def retry(lab: Lab, runs: Sequence[Run]) -> list[Run]:
 
     Whoever comes second, in another terminal, finds that the run has a further attempt.
     """
-    failed = [run for run in runs if run.state in {State.FAILED, State.LOST}]
+    once = {run.id: run for run in runs}.values()
+    failed = [run for run in once if run.state in {State.FAILED, State.LOST}]
     again = [run for run in failed if not run.cancel_requested and _may_try(lab, run)]
     stored = (
         {run.id: run for run in lab.store.runs(Query(ids=[run.id for run in again]))}

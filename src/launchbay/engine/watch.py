@@ -114,5 +114,10 @@ def _in_one_line(err: TargetError) -> str:
     return f"{str(err).rstrip('.')}; {err.hint}" if err.hint else str(err)
 
 
+def went_on(attempt: int) -> Status:
+    """What stands of an attempt that the target itself followed with a further one."""
+    return Status(state=State.CANCELLED, reason=f"it went on as attempt {attempt}")
+
+
 def _is_news(old: Run, new: Run) -> bool:
     return (old.status, old.suspect_since) != (new.status, new.suspect_since)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One process of a run that has several: which it is, where the others are, its own log.
 #
-#   rank.sh RUN_FOLDER RECORDS PHASE HEED     started by srun or another launcher, once for each process
+#   rank.sh RUN_FOLDER RECORDS PHASE HEED IMAGE     started by srun or another launcher, once for each process
 #
 # HEED is what a shell has to do first so that it outlives the warning before the end.
 # The first process of a node runs the set-up, once; the others wait for it and take over its environment.
@@ -15,6 +15,8 @@ if [ -z "${MASTER_ADDR-}" ]; then
     MASTER_ADDR=$(scontrol show hostnames "${SLURM_JOB_NODELIST-}" 2>/dev/null | head -n 1)
     export MASTER_ADDR="${MASTER_ADDR:-127.0.0.1}" MASTER_PORT="${MASTER_PORT:-$((20000 + ${SLURM_JOB_ID:-0} % 20000))}"
 fi
+# In an image every process has a set-up of its own.
+[ -z "$5" ] || exec /bin/sh "${0%/*}/container.sh" "$bay_run" "$bay_records" "$4"
 bay_shell="sh"
 ! command -v bash >/dev/null 2>&1 || bay_shell=bash
 # shellcheck disable=SC2016

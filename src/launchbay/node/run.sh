@@ -14,8 +14,8 @@
 # BAY_ALLOCATION and BAY_TASK, the scheduler's numbers of the allocation and of its place in an array.
 #
 # From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
-# folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image with
-# bay_container, bay_nv, bay_modules and each_bind, where it runs in a container; bay_hold, how many seconds a run
+# folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image, where it
+# runs in a container; bay_hold, how many seconds a run
 # that fails keeps its place; bay_after, the program beside this one that follows the end.
 bay_run=$1
 bay_attempt=$2
@@ -105,7 +105,7 @@ bay_node=${0%/*}
 # We are about to go elsewhere.
 case $bay_node in /*) ;; *) bay_node=$PWD/$bay_node ;; esac
 bay_hold='' bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
-bay_image='' bay_container='' bay_nv='' bay_modules=''
+bay_image=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091
@@ -170,44 +170,15 @@ bay_heed=''
 # The command once for each process; rank.sh finds out which it is.
 start_ranks() {
     export BAY_RANKS="$bay_ranks"
-    set -- /bin/sh "$bay_node/rank.sh" "$bay_run" "$bay_records" "$bay_phase" "$bay_heed"
+    set -- /bin/sh "$bay_node/rank.sh" "$bay_run" "$bay_records" "$bay_phase" "$bay_heed" "$bay_image"
     # shellcheck disable=SC2086
     [ -z "$bay_launcher" ] || exec $bay_launcher "$@"
     exec srun --kill-on-bad-exit=1 --ntasks="$bay_ranks" "$@"
 }
 
-enter_container() {
-    if [ -n "$bay_modules" ]; then
-        set -e
-        eval "$bay_modules"
-        set +e
-    fi
-    for bay_shell in $bay_container apptainer singularity; do
-        ! command -v "$bay_shell" >/dev/null 2>&1 || break
-    done
-    command -v "$bay_shell" >/dev/null 2>&1 || {
-        echo 'launchbay: neither apptainer nor singularity is here, and the run wants an image; `modules:` may bring one'
-        exit 127
-    }
-    set -- exec ${bay_nv:+"$bay_nv"} --bind "${bay_run%/runs/*}" --pwd "$PWD"
-    while IFS= read -r bay_bind; do
-        [ -z "$bay_bind" ] || set -- "$@" --bind "$bay_bind"
-    done <<BINDS
-$(each_bind)
-BINDS
-    # shellcheck disable=SC2016
-    exec "$bay_shell" "$@" "$bay_image" /bin/sh -c '
-        if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
-        if [ -f "$1/setup.sh" ]; then
-            exec "$shell" -c "$3set -e; . \"\$1\"; set +e; : >\"\$2\"; . \"\$3\"" "$shell" \
-                "$1/setup.sh" "$2/set-up" "$1/command.sh"
-        fi
-        exec "$shell" -c "$3. \"\$1\"" "$shell" "$1/command.sh"' sh "$bay_run" "$bay_records" "$bay_heed"
-}
-
 run_command() {
-    if [ -n "$bay_image" ]; then enter_container; fi
     if [ -n "$bay_ranks" ]; then start_ranks; fi
+    [ -z "$bay_image" ] || exec /bin/sh "$bay_node/container.sh" "$bay_run" "$bay_records" "$bay_heed"
     if [ "$bay_command" = words ] && [ "$bay_phase" = command ]; then
         # shellcheck disable=SC1091
         . "$bay_run/command.sh"

@@ -114,7 +114,11 @@ become_worker() {
     find_process $$
     bay_me=$$.$bay_began.$bay_boot
     for _ in 1 2 3 4 5; do
-        ! ln -s "$bay_me" "$bay_queue/worker" 2>/dev/null || return 0
+        if ln -s "$bay_me" "$bay_queue/worker" 2>/dev/null; then
+            # Others may be about to move away what was here before, and meet ours.
+            pause
+            ! is_worker || return 0
+        fi
         ! worker_is_there || return
         # Left behind by one that was killed. Whoever moves away another's puts it back.
         mv "$bay_queue/worker" "$bay_queue/worker.$$" 2>/dev/null || continue
@@ -322,7 +326,12 @@ look() {
     list_waiting
     if read -r _ bay_records 2>/dev/null <"$bay_queue/current"; then
         read_attempt "$bay_records"
-        [ -z "$bay_run_pid" ] || ! lives "$bay_run_pid" "$bay_run_began" "$bay_run_boot" || echo "busy"
+        if [ -z "$bay_run_pid" ]; then
+            # It is about to say who it is.
+            [ -n "$bay_ended" ] || [ ! -e "$bay_records/claim" ] || echo "busy"
+        elif lives "$bay_run_pid" "$bay_run_began" "$bay_run_boot"; then
+            echo "busy"
+        fi
     fi
     while read -r bay_id bay_attempt; do
         [ -z "$bay_id" ] || judge "$bay_id" "$bay_attempt"

@@ -44,7 +44,7 @@ submit() {
     # Somebody got as far as asking, and did not hear the answer.
     [ ! -e asked ] || [ -n "$2" ] || bay_job=$(listed | sed -n 1p)
     if [ -z "$bay_job" ]; then
-        : >asked
+        true >asked || { echo "$bay_plan cannot be written; is the disk full?" >&2; exit 73; }
         bay_job=$(hand_over "$2" 2>&1) || {
             printf '%s\n' "$bay_job" >&2
             # What was refused is not there; of what was not answered nobody knows.
@@ -99,6 +99,35 @@ end_unbegun() {
     set +C
 }
 
+# Marks runs (`<run> <attempt> <job> [<plan>]` on standard input); prints what has to be ended there, by its kind.
+mark_cancelled() {
+    while read -r bay_id bay_attempt bay_job bay_pack; do
+        bay_records=$bay_id/attempts/$bay_attempt
+        [ -d "$bay_records" ] || mkdir -p "$bay_records" || return
+        [ -e "$bay_records/continued" ] || ! has_ended "$bay_records" || continue
+        true >"$bay_records/cancel" || return
+        # It may have been continued.
+        for bay_path in "$bay_id"/attempts/*/claim; do
+            [ -e "$bay_path" ] || continue
+            true >"${bay_path%/claim}/cancel" || return
+            [ -n "$bay_pack" ] || echo "events ${bay_path%/claim}/events.jsonl"
+        done
+        [ "$bay_job" = - ] || echo "job $bay_job"
+        [ -z "$bay_pack" ] || { end_unbegun "$bay_records"; echo "pack $bay_pack"; }
+    done
+}
+
+# What has ended by itself stays as it ended. No process: there may be many.
+has_ended() {
+    [ -e "$1/events.jsonl" ] || return
+    while IFS= read -r bay_event; do
+        case $bay_event in *'"event":"exit"'*) return 0 ;; esac
+    done <"$1/events.jsonl"
+    return 1
+}
+
+chosen() { printf '%s\n' "$bay_found" | sed -n "s/^$1 //p"; }
+
 # Allocations that wait for nothing but runs that have all been begun or cancelled.
 end_idle() {
     cd "$bay_plans/$1" 2>/dev/null || return
@@ -146,22 +175,16 @@ ask)
     fi
     ;;
 cancel)
-    bay_jobs='' bay_packs='' bay_now=$(date +%s)
-    while read -r bay_id bay_attempt bay_job bay_pack; do
-        bay_records=$bay_root/runs/$bay_id/attempts/$bay_attempt
-        [ -d "$bay_records" ] || mkdir -p "$bay_records" || exit 73
-        : >"$bay_records/cancel" || exit 73
-        # It may have been continued.
-        for bay_path in "$bay_root/runs/$bay_id"/attempts/*/claim; do
-            [ ! -e "$bay_path" ] || : >"${bay_path%/claim}/cancel"
-        done
-        [ "$bay_job" = - ] || bay_jobs="$bay_jobs $bay_job"
-        [ -z "$bay_pack" ] || end_unbegun "$bay_records"
-        case " $bay_packs " in *" $bay_pack "*) ;; *) bay_packs="$bay_packs $bay_pack" ;; esac
-    done
-    for bay_pack in $bay_packs; do end_idle "$bay_pack"; done
-    # What has ended already is no matter.
-    [ -z "$bay_jobs" ] || printf '%s\n' $bay_jobs | xargs -n 200 scancel 2>/dev/null || true
+    bay_now=$(date +%s)
+    mkdir -p "$bay_root/runs" && cd "$bay_root/runs" || exit 73
+    bay_found=$(mark_cancelled) || exit 73
+    for bay_pack in $(chosen pack | sort -u); do (end_idle "$bay_pack"); done
+    # Where a plan was handed over twice, another job than the one we know may have begun the run; what has ended
+    # already is no matter.
+    {
+        chosen job
+        chosen events | xargs grep -hs '"started"' /dev/null | sed -n 's/.*"task":"\([0-9_]*\)".*/\1/p'
+    } | sort -u | xargs -n 200 scancel 2>/dev/null || true
     ;;
 plans)
     bay_alive=$(squeue -h -u "$bay_me" -o %F | sort -u | tr '\n' ' ') || exit 70
