@@ -25,8 +25,6 @@ from launchbay.core.python import load_modules
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-FILE = re.compile(r"^==> (\S+) <==\n", re.MULTILINE)
-"""What stands above each file of a document."""
 NAME = re.compile(r"(?!bay_)[A-Za-z_][A-Za-z0-9_]*\Z")
 """Variables that a shell can set; not those of run.sh, which is the shell that reads them."""
 UNSETTABLE = frozenset(
@@ -43,9 +41,17 @@ def render_document(files: Mapping[str, str]) -> str:
 
 
 def parse_document(document: str) -> dict[str, str]:
-    """The files of a plan by their names."""
-    _, *parts = FILE.split(document)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    r"""The files of a plan by their names; each is empty or ends its last line.
+
+    >>> parse_document(render_document({"a": "", "b": "1\n2\n"}))
+    {'a': '', 'b': '1\n2\n'}
+    """
+    files: dict[str, str] = {}
+    # No line of a sheet or of a script begins so.
+    for part in f"\n{document}".removesuffix("\n").split("\n==> ")[1:]:
+        name, filled, text = part.partition(" <==\n")
+        files[name.removesuffix(" <==")] = f"{text}\n" if filled else ""
+    return files
 
 
 def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = "") -> dict[str, str]:
@@ -60,10 +66,14 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
     groups = secret_groups(jobs)
     records = [{**to_record(job), "target": target, "plan": plan} for job in jobs]
     alike = _alike(records) - {"run_id"}
+    texts: dict[tuple[object, ...], str] = {}
     values = [
         {
             "bay_job": _own_part(record, alike),
-            **_values(job, plan=plan, secrets=groups.index(job.secrets), after=after),
+            **_values(job),
+            "bay_env_text": _env_text_of(
+                job, texts, plan=plan, secrets=groups.index(job.secrets), after=after
+            ),
             "bay_own_text": _own_text(job, target),
         }
         for job, record in zip(jobs, records, strict=True)
@@ -130,13 +140,24 @@ def _shared_part(record: Mapping[str, Any], alike: Collection[str]) -> str:
     return ", " + json.dumps({key: record[key] for key in record if key in alike})[1:]
 
 
-def _values(job: Job, *, plan: str, secrets: int, after: str) -> dict[str, str]:
+def _env_text_of(
+    job: Job, known: dict[tuple[object, ...], str], *, plan: str, secrets: int, after: str
+) -> str:
+    """The environment's text, made once for runs that are given the very same."""
+    given = (job.env, job.options, job.resources, job.policy, job.outputs)
+    words = (job.experiment, job.secrets, job.image, job.modules, job.snapshot, job.subfolder)
+    key = (*map(id, given), *words, job.origin, isinstance(job.command, Argv))
+    if key not in known:
+        known[key] = _env_text(job, plan=plan, secrets=secrets, after=after)
+    return known[key]
+
+
+def _values(job: Job) -> dict[str, str]:
     """What becomes of a job in its folder; the parts that many runs may have in common."""
     return {
         "bay_params": json.dumps(nest(job.params)),
         "bay_command_text": _command_text(job),
         "bay_setup_text": job.setup if job.image else job.entry + job.setup,
-        "bay_env_text": _env_text(job, plan=plan, secrets=secrets, after=after),
         "bay_patterns": json.dumps(dict(job.metrics)) if job.metrics else "",
         "bay_fresh": "1" if job.fresh else "",
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launchbay.backends.slurm_reasons import explain_waiting
 from launchbay.backends.slurm_refusals import Refused, explain_refusal
@@ -144,26 +144,34 @@ def _first(word: str) -> str:
 def parse_squeue(text: str) -> list[Listed]:
     """What `squeue -h -r -o SQUEUE_FORMAT` lists."""
     listed = []
+    # The tasks of an array mostly differ in nothing but their index.
+    alike: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
-        fields = line.split("|", 8)
-        if len(fields) < len(SQUEUE_FORMAT.split("|")):
-            continue
-        job, task, state, nodes, starts_at, name, limit, partition, reason = fields
-        listed += [
-            Listed(
-                job=job,
-                task=index,
-                name=name,
-                state=state,
-                reason=_said(reason),
-                nodes=expand_nodes(nodes),
-                starts_at=_said(starts_at) or None,
-                time_limit=limit,
-                partition=partition,
-            )
-            for index in _indices(_said(task))
-        ]
+        job, _, rest = line.partition("|")
+        task, _, rest = rest.partition("|")
+        if rest not in alike:
+            alike[rest] = _parse_rest(rest)
+        if common := alike[rest]:
+            indices = [task] if task.isdigit() else _indices(_said(task))
+            listed += [Listed(job=job, task=index, **common) for index in indices]
     return listed
+
+
+def _parse_rest(rest: str) -> dict[str, Any]:
+    """All but job and task of a line of squeue; nothing where it is no such line."""
+    fields = rest.split("|", 6)
+    if len(fields) < len(SQUEUE_FORMAT.split("|")) - 2:
+        return {}
+    state, nodes, starts_at, name, limit, partition, reason = fields
+    return {
+        "name": name,
+        "state": state,
+        "reason": _said(reason),
+        "nodes": expand_nodes(nodes),
+        "starts_at": _said(starts_at) or None,
+        "time_limit": limit,
+        "partition": partition,
+    }
 
 
 def parse_sacct(text: str) -> list[Listed]:

@@ -15,6 +15,7 @@ from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments
 from launchbay.engine.launch import (
+    LATELY_S,
     labels_of,
     next_attempt,
     record_launch,
@@ -80,7 +81,8 @@ def rerun(
 def _rerun_on(
     lab: Lab, target: str, runs: Sequence[Run], how: Rerun, code: str | None
 ) -> list[Run]:
-    place, tag, now = lab.targets.open(target), launch_tag(), lab.clock()
+    place = lab.targets.open(target, lately_s=LATELY_S)
+    tag, now = launch_tag(), lab.clock()
     again = [
         replace(
             next_attempt(run, code=code or run.code, tag=tag, now=now),

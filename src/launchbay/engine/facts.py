@@ -38,5 +38,5 @@ def write_facts(where: Mapping[str, str], facts: Facts) -> None:
 
 
 def _path(where: Mapping[str, str]) -> Path:
-    place = [where["kind"], where.get("host", ""), where["root"]]
+    place = [where["kind"], where.get("host", "")]
     return state_folder() / "facts" / f"{digest(place)[:16]}.json"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +35,18 @@ LONGEST_WAIT_S = 1.0
 LOOKING_SHARE = 10
 LONGEST_REST_S = 10.0
 SETTLE_S = 60.0
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave the search for dead cycles for later: thousands of runs are many objects, none dead."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Lab:
@@ -87,7 +101,8 @@ class Lab:
         """Freeze, remember, send; what a launch that was interrupted left over is sent too."""
         from launchbay.engine.launch import launch  # noqa: PLC0415
 
-        return launch(self, draft)
+        with uncollected():
+            return launch(self, draft)
 
     def launch_here(self, draft: Draft) -> tuple[Run, list[str]]:
         """Make the draft's first point ready as a new run, and return the argv that runs it.
@@ -125,7 +140,8 @@ class Lab:
 
     def refresh(self, runs: Sequence[Run]) -> Look:
         """Ask the targets, and remember what is new."""
-        seen = look(runs, self.targets.reopen, clock=self.clock, recall=self._recall)
+        with uncollected():
+            seen = look(runs, self.targets.reopen, clock=self.clock, recall=self._recall)
         before = {run.id: run.attempt for run in runs}
         seen = self._told(seen)
         further = [run for run in seen.news if run.attempt > before[run.id]]

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from launchbay.engine.vault import Vault
 
 STORE_EVERY_S = 0.1
+LATELY_S = 600.0
+"""How long what was seen of a target counts for launches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ def outline(
         listing: today's code.
         looking: whether to look round at the target, or to take it as last seen.
     """
-    place = lab.targets.open(target, looking=looking)
+    place = lab.targets.open(target, looking=looking, lately_s=LATELY_S)
     plan = Draft(
         request=request,
         project=lab.project,
@@ -91,11 +93,11 @@ def outline(
         same_code=SameCode(lab, listing),
         vault=lab.settings.vault,
     )
-    return plan, _steps(lab, plan, lab.clock())
+    return plan, _frame(lab, plan, lab.clock()).steps()
 
 
-def _steps(lab: Lab, plan: Draft, now: float) -> Iterator[Step]:
-    frame = Frame(
+def _frame(lab: Lab, plan: Draft, now: float) -> Frame:
+    return Frame(
         request=plan.request,
         project=plan.project,
         target=plan.place.name,
@@ -103,7 +105,6 @@ def _steps(lab: Lab, plan: Draft, now: float) -> Iterator[Step]:
         store=lab.store,
         now=now,
     )
-    return frame.steps()
 
 
 def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
@@ -305,10 +306,8 @@ def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
     plan = made.plan
     plan.same_code.add(made.code)
-    # A first launch gives the project its id, and with it all identities: compare names.
-    wanted = {step.name for step in plan.to_submit}
-    steps = _steps(lab, plan, made.now)
-    return [step for step in steps if step.action == "submit" and step.name in wanted]
+    steps = _frame(lab, plan, made.now).again(plan.to_submit)
+    return [step for step in steps if step.action == "submit"]
 
 
 @dataclass(frozen=True)

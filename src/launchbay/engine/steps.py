@@ -62,10 +62,19 @@ class Step:
     identity: str
     how: How
     why: str
+    branch: Branch
     run: Run | None = None
     """The run it was before."""
-    model: str = ""
-    dataset: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty where there are none."""
+        return self.branch.model
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's name; empty where there are none."""
+        return self.branch.dataset
 
     @property
     def action(self) -> Literal["submit", "skip"]:
@@ -158,15 +167,36 @@ class Frame:
         while chunk := list(islice(points, CHUNK)):
             yield from self._decide(chunk, living)
 
+    def again(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Decide once more about the points of earlier steps.
+
+        A project may have got its id since, and others may have been quicker.
+        """
+        living: dict[str, bool] = {}
+        for start in range(0, len(steps), CHUNK):
+            points = [
+                _Point(
+                    step.branch,
+                    step.name,
+                    step.params,
+                    step.command,
+                    self._identify(step.branch, step.params),
+                )
+                for step in steps[start : start + CHUNK]
+            ]
+            yield from self._decide(points, living)
+
+    def _identify(self, branch: Branch, params: Point) -> str:
+        experiment = self.request.experiment
+        return identify(experiment, branch, params, project=self.project.id, target=self.target)
+
     def _points(self) -> Iterator[_Point]:
         """Each point once, whatever the grid says twice; each with a name of its own."""
         experiment = self.request.experiment
         seen: set[str] = set()
         names: set[str] = set()
         for branch, params in self.request.choice(experiment.branches):
-            identity = identify(
-                experiment, branch, params, project=self.project.id, target=self.target
-            )
+            identity = self._identify(branch, params)
             if identity in seen:
                 continue
             seen.add(identity)
@@ -199,9 +229,8 @@ class Frame:
                 identity=point.identity,
                 how=how,
                 why=why,
+                branch=point.branch,
                 run=run,
-                model=point.branch.model,
-                dataset=point.branch.dataset,
             )
 
     def _newest(self, points: Sequence[_Point]) -> dict[str, Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +67,14 @@ class Targets:
         """Every target that the configuration names."""
         return sorted(self._entries())
 
-    def open(self, name: str, *, looking: bool = True) -> Place:
+    def open(self, name: str, *, looking: bool = True, lately_s: float = 0.0) -> Place:
         """The target, with what is known of it.
 
         Args:
             name: what it is called.
             looking: whether to look round there now; else what was last seen counts. This machine
                 is looked at in any case.
+            lately_s: what was seen within so many seconds counts as seen now.
 
         Raises:
             BadRequest: when there is no target of that name.
@@ -85,7 +87,8 @@ class Targets:
         where = self._where(kind, options)
         backend = self._open(name, kind, {**options, "root": where["root"]}, None)
         facts = read_facts(where)
-        if isinstance(backend, Survey) and (looking or is_here(where)):
+        lately = facts is not None and 0 <= time.time() - facts.seen_at < lately_s
+        if isinstance(backend, Survey) and ((looking and not lately) or is_here(where)):
             facts = backend.survey()
             if not is_here(where):
                 write_facts(where, facts)

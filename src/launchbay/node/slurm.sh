@@ -181,10 +181,11 @@ cancel)
     for bay_pack in $(chosen pack | sort -u); do (end_idle "$bay_pack"); done
     # Where a plan was handed over twice, another job than the one we know may have begun the run; what has ended
     # already is no matter.
-    {
+    bay_jobs=$({
         chosen job
         chosen events | xargs grep -hs '"started"' /dev/null | sed -n 's/.*"task":"\([0-9_]*\)".*/\1/p'
-    } | sort -u | xargs -n 200 scancel 2>/dev/null || true
+    } | sort -u)
+    [ -z "$bay_jobs" ] || printf '%s\n' "$bay_jobs" | xargs -n 200 scancel 2>/dev/null || true
     ;;
 plans)
     bay_alive=$(squeue -h -u "$bay_me" -o %F | sort -u | tr '\n' ' ') || exit 70

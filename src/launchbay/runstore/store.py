@@ -15,13 +15,12 @@ from launchbay.core.run import Attempt, Cause, Run, State, Status
 from launchbay.runstore.migrations import MIGRATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WAIT_S = 60.0
 NETWORK_DISKS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "afs"}
 )
-JSON_COLUMNS = ("place", "params", "resources", "tags", "nodes", "metrics")
 OUTCOME = ("native_id", "state", "cause", "exit_code", "reason", "started_at", "ended_at")
 SEEN = (*OUTCOME, "allocation", "nodes", "metrics", "suspect_since", "seen_at")
 ATTEMPT_COLUMNS = ("run", "number", "target", "code", "created_at", *OUTCOME)
@@ -118,7 +117,7 @@ class RunStore:
 
     def update(self, runs: Iterable[Run]) -> None:
         """Store what became of runs; one that has begun another attempt meanwhile is left alone."""
-        rows = [_row(run) for run in runs]
+        rows = [_seen(run) for run in runs]
         self._write(UPDATE_RUN, rows)
         self._write(UPDATE_ATTEMPT, rows)
 
@@ -322,40 +321,54 @@ def _attempt_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(run: Run) -> dict[str, Any]:
-    status = run.status
-    row = {
-        "id": run.id,
+    return {
+        **_seen(run),
         "suffix": run.suffix,
         "name": run.name,
         "experiment": run.experiment,
         "project": run.project,
         "identity": run.identity,
         "target": run.target,
-        "place": dict(run.place),
-        "native_id": run.native_id,
-        "attempt": run.attempt,
+        "place": _json(run.place),
         "code": run.code,
-        "params": dict(run.params),
+        "params": _json(run.params),
         "command": run.command,
-        "resources": dict(run.resources),
+        "resources": _json(run.resources),
         "launch": run.launch,
         "note": run.note,
-        "tags": list(run.tags),
+        "tags": _json(run.tags),
+        "cancel_requested": run.cancel_requested,
+        "created_at": run.created_at,
+    }
+
+
+def _seen(run: Run) -> dict[str, Any]:
+    """What a look may change, and which row it is of."""
+    status = run.status
+    return {
+        "id": run.id,
+        "attempt": run.attempt,
+        "native_id": run.native_id,
         "state": str(status.state),
         "cause": status.cause and str(status.cause),
         "exit_code": status.exit_code,
         "reason": status.reason,
         "allocation": status.allocation,
-        "nodes": list(status.nodes),
-        "metrics": dict(status.metrics),
-        "cancel_requested": run.cancel_requested,
+        "nodes": _json(status.nodes),
+        "metrics": _json(status.metrics),
         "suspect_since": run.suspect_since,
-        "created_at": run.created_at,
         "started_at": status.started_at,
         "ended_at": status.ended_at,
         "seen_at": run.seen_at,
     }
-    return {**row, **{name: json.dumps(row[name]) for name in JSON_COLUMNS}}
+
+
+def _json(value: Mapping[str, Any] | Sequence[str]) -> str:
+    """Plain data as text; most of it is empty, and there may be many."""
+    listed = isinstance(value, (tuple, list))
+    if not value:
+        return "[]" if listed else "{}"
+    return json.dumps(value if listed or isinstance(value, dict) else dict(value))  # type: ignore[arg-type]
 
 
 def _run(row: sqlite3.Row) -> Run:
