@@ -23,7 +23,7 @@ from tests.node.workshop import NODE, ORDINARY_PATH, is_alive, read_events
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.machine_capacity import Limits
-from launchbay.backends.machine_status import attempt_of
+from launchbay.backends.names import attempt_of
 from launchbay.backends.serial import SerialQueue
 from launchbay.core.host import Completed, decoded, encoded
 from launchbay.core.job import Argv, Job, Resources, Script

@@ -22,14 +22,8 @@ from launchbay.backends.depot import Depot
 from launchbay.backends.depot_programs import NoPython, no_python
 from launchbay.backends.disposal import remove_folders
 from launchbay.backends.machine_capacity import Limits
-from launchbay.backends.machine_status import (
-    QUEUE,
-    attempt_of,
-    is_serial,
-    native_id,
-    parse_room,
-    parse_status,
-)
+from launchbay.backends.machine_status import parse_room, parse_status
+from launchbay.backends.names import QUEUE, SERIAL, attempt_of, is_queued, queue_id
 from launchbay.core.backend import (
     Backend,
     Capacity,
@@ -334,7 +328,7 @@ class MachineBackend(
             **to_record(job),
             # They lead to places on this machine.
             "links": {} if self._host.name else job.links,
-            "native_id": native_id(QUEUE, plan_id, job.run_id, job.attempt),
+            "native_id": queue_id(QUEUE, plan_id, job.run_id, job.attempt),
             "needs": self._limits.render_needs(job.resources),
             "caps": self._limits.render_caps(job),
         }
@@ -350,7 +344,7 @@ class MachineBackend(
         return plan.document + json.dumps(private) + "\n"
 
     def _handle(self, plan_id: str, job: Job) -> Handle:
-        return Handle(job.run_id, self.target, native_id(QUEUE, plan_id, job.run_id, job.attempt))
+        return Handle(job.run_id, self.target, queue_id(QUEUE, plan_id, job.run_id, job.attempt))
 
     def _question(self, handles: Iterable[Handle]) -> str:
         runs = [[handle.run_id, attempt_of(handle)] for handle in handles]
@@ -415,7 +409,7 @@ def _by_queue(handles: Iterable[Handle]) -> tuple[list[Handle], list[Handle]]:
     """Those of the queue where runs go one after another, and the others."""
     serial, packed = list[Handle](), list[Handle]()
     for handle in handles:
-        (serial if is_serial(handle) else packed).append(handle)
+        (serial if is_queued(handle, SERIAL) else packed).append(handle)
     return serial, packed
 
 

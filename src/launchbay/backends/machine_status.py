@@ -10,38 +10,14 @@ from launchbay.core.run import Cause, State, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from launchbay.core.run import Handle
 
 HELD = "held"
 """The phase of a run that had failed, and kept its place for somebody to look."""
-QUEUE = "queue"
-SERIAL = "serial"
-"""The first word of what runs are called where they go one after another."""
 STATES = {
     "waiting": State.QUEUED,
     "running": State.RUNNING,
     "lost": State.LOST,
 }
-
-
-def native_id(queue: str, plan_id: str, run_id: str, attempt: int) -> str:
-    """What an attempt of a run is called in a queue.
-
-    >>> native_id(QUEUE, "p1", "a-x1y2z", 2)
-    'queue/p1/a-x1y2z-2'
-    """
-    return f"{queue}/{plan_id}/{run_id}" + (f"-{attempt}" if attempt > 1 else "")
-
-
-def attempt_of(handle: Handle) -> int:
-    """The attempt that a handle is of."""
-    tail = handle.native_id.rpartition("/")[2].removeprefix(handle.run_id)
-    return int(tail.lstrip("-") or 1)
-
-
-def is_serial(handle: Handle) -> bool:
-    """Whether it is of a queue where runs go one after another."""
-    return handle.native_id.startswith(f"{SERIAL}/")
 
 
 def parse_status(line: Mapping[str, Any]) -> Status:

@@ -7,7 +7,8 @@ import time
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.machine_status import SERIAL, attempt_of, native_id, parse_status
+from launchbay.backends.machine_status import parse_status
+from launchbay.backends.names import SERIAL, attempt_of, plan_of, queue_id
 from launchbay.backends.plan_archive import archive_plan
 from launchbay.backends.sheet import render_document, render_sheet
 from launchbay.backends.slurm_status import Record, Records, flatten, parse_look
@@ -72,7 +73,7 @@ class SerialQueue:
         self._call("add", plan.id, stdin=archive_plan(plan, self._secret))
         return [
             Handle(
-                job.run_id, self._depot.target, native_id(SERIAL, plan.id, job.run_id, job.attempt)
+                job.run_id, self._depot.target, queue_id(SERIAL, plan.id, job.run_id, job.attempt)
             )
             for job in plan.jobs
         ]
@@ -96,10 +97,7 @@ class SerialQueue:
 
     def cancel(self, handles: Iterable[Handle]) -> None:
         """Ask to end them; what waits is ended at once."""
-        lines = []
-        for handle in handles:
-            _, plan_id, _ = handle.native_id.split("/")
-            lines.append(f"{handle.run_id} {attempt_of(handle)} {plan_id}\n")
+        lines = [f"{one.run_id} {attempt_of(one)} {plan_of(one)}\n" for one in handles]
         self._call("cancel", stdin="".join(lines))
 
     def discover(self) -> list[Handle]:
@@ -111,7 +109,7 @@ class SerialQueue:
             if first == "plan":
                 plan, target = second, rest[0]
             else:
-                found.append(Handle(first, target, native_id(SERIAL, plan, first, int(second))))
+                found.append(Handle(first, target, queue_id(SERIAL, plan, first, int(second))))
         seen = self.poll(found) if found else {}
         return [handle for handle in found if not seen[handle].state.final]
 

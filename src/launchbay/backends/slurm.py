@@ -8,25 +8,29 @@ share an allocation (`pack:`) are found there by `node/pack.py`.
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launchbay.backends.depot import Depot
-from launchbay.backends.depot_programs import programs_version
 from launchbay.backends.dev import enter_argv, make_folder, srun_words
 from launchbay.backends.disposal import remove_folders
+from launchbay.backends.names import (
+    QUEUE,
+    attempt_of,
+    is_queued,
+    job_id,
+    job_of,
+    plan_of,
+    queue_id,
+)
 from launchbay.backends.plan_archive import archive_plan
 from launchbay.backends.sheet import (
     parse_document,
-    render_document,
-    render_sheet,
 )
 from launchbay.backends.slurm_facts import (
     CAPACITY_SCRIPT,
@@ -34,15 +38,8 @@ from launchbay.backends.slurm_facts import (
     parse_capacity,
     parse_survey,
 )
-from launchbay.backends.slurm_fit import (
-    allocation_minutes,
-    check,
-    limits,
-    pack_width,
-    partitions_of,
-)
+from launchbay.backends.slurm_plan import Planner
 from launchbay.backends.slurm_refusals import explain_refusal
-from launchbay.backends.slurm_shape import render_directives, shape_of
 from launchbay.backends.slurm_status import Doubt, Records, is_ending, judge, parse_look, settle
 from launchbay.backends.slurm_words import (
     SACCT_FORMAT,
@@ -79,7 +76,6 @@ from launchbay.core.backend import (
 )
 from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
 from launchbay.core.host import encoded
-from launchbay.core.naming import digest
 from launchbay.core.python import Python, activation, build_argv, build_failure
 from launchbay.core.quantity import render_span
 from launchbay.core.run import Handle, State, Status
@@ -88,15 +84,12 @@ from launchbay.hosts.reach import reach
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from launchbay.backends.slurm_shape import Shape
     from launchbay.core.job import Job
 
 REFUSED = 70
 """What `slurm.sh` exits with when Slurm said no."""
 UNWRITTEN = 73
 LOOK_EVERY_S = 10.0
-PACKED = "queue"
-"""The first word of what a run is called that shares an allocation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,18 +99,6 @@ class SlurmOptions:
     root: Path
     parallel: int | None = None
     look_every_s: float = LOOK_EVERY_S
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Jobs that one array can hold."""
-
-    shape: Shape
-    width: int
-    """How many of them run side by side in an allocation."""
-    share: int
-    """How many of them share an allocation."""
-    parallel: int | None
 
 
 class SlurmBackend(
@@ -155,15 +136,7 @@ class SlurmBackend(
         self._secret = secret
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
-        batches: dict[Batch, list[Job]] = {}
-        # The runs of a sweep are mostly given the very same.
-        alike: dict[tuple[int | None, ...], Batch] = {}
-        for job in jobs:
-            given = (id(job.resources), id(job.policy), id(job.options), job.parallel)
-            if given not in alike:
-                alike[given] = self._batch(job)
-            batches.setdefault(alike[given], []).append(job)
-        return [plan for batch, members in batches.items() for plan in self._plans(batch, members)]
+        return Planner(self.target, self._options.parallel, self._details).plan(jobs)
 
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
         done = self._depot.call(
@@ -177,8 +150,11 @@ class SlurmBackend(
         number = parse_submitted(self._said(done.code, done.stdout, done.stderr))
         packed = "pack.json" in parse_document(plan.document)
         for index, job in enumerate(plan.jobs):
-            native = _packed(plan.id, job) if packed else _native(number, index, len(plan.jobs))
-            yield Handle(job.run_id, self.target, native + _suffix(job.attempt))
+            if packed:
+                native = queue_id(QUEUE, plan.id, job.run_id, job.attempt)
+            else:
+                native = job_id(number, index, len(plan.jobs), job.attempt)
+            yield Handle(job.run_id, self.target, native)
 
     def poll(self, handles: Sequence[Handle]) -> dict[Handle, Status]:
         if not handles:
@@ -186,7 +162,7 @@ class SlurmBackend(
         seen, doubts = self._look(handles)
         known = self._ask(doubts.values()) if doubts else {}
         for handle, (job, records, listed) in doubts.items():
-            base, found, packed = _attempt(handle), known.get(job), not _job(handle)
+            base, found, packed = attempt_of(handle), known.get(job), not job_of(handle)
             if _is_unfed(handle, records):
                 why = "waits for the next allocation, which the next look asks for"
                 seen[handle] = Status(state=State.QUEUED, reason=why, unfed=True)
@@ -202,13 +178,16 @@ class SlurmBackend(
     def cancel(self, handles: Sequence[Handle]) -> None:
         if not handles:
             return
-        lines = [f"{one.run_id} {_attempt(one)} {_job(one) or _shared(one)}\n" for one in handles]
+        lines = [
+            f"{one.run_id} {attempt_of(one)} {job_of(one) or f'- {plan_of(one)}'}\n"
+            for one in handles
+        ]
         done = self._depot.call("slurm.sh", "cancel", stdin="".join(lines))
         self._said(done.code, done.stdout, done.stderr)
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
         at, _, offset = cursor.partition(":")
-        words = [str(_attempt(handle)), rundir.log_name(rank), at, offset or "0"]
+        words = [str(attempt_of(handle)), rundir.log_name(rank), at, offset or "0"]
         done = self._depot.call("log.sh", handle.run_id, *words)
         number, _, rest = done.stdout.partition("\n")
         data = encoded(rest)
@@ -249,17 +228,16 @@ class SlurmBackend(
             self._said(done.code, done.stdout, done.stderr)
         ):
             for index, (run_id, attempt) in enumerate(runs):
-                native = (
-                    f"{PACKED}/{plan}/{run_id}" if packed else _native(number, index, len(runs))
-                )
-                found.append(Handle(run_id, self.target, native + _suffix(attempt)))
+                if packed:
+                    native = queue_id(QUEUE, plan, run_id, attempt)
+                else:
+                    native = job_id(number, index, len(runs), attempt)
+                found.append(Handle(run_id, self.target, native))
         seen, doubts = self._look(found)
         return [one for one in found if one not in doubts and not seen[one].state.final]
 
     def feed(self, handles: Sequence[Handle]) -> None:
-        plans = Counter(
-            one.native_id.split("/")[1] for one in handles if one.native_id.startswith(PACKED)
-        )
+        plans = Counter(plan_of(one) for one in handles if is_queued(one))
         for plan, count in plans.items():
             done = self._depot.call("slurm.sh", "submit", plan, str(count))
             if done.code != REFUSED:
@@ -331,67 +309,6 @@ class SlurmBackend(
             )
         return findings
 
-    def _batch(self, job: Job) -> Batch:
-        """What the job can share an array with; raises for what the site can never do."""
-        pack, details = job.policy.pack, self._details
-        if pack and job.policy.resume:
-            raise Unsupported(
-                f"`{job.run_id}` has `pack:` and `resume:`, which do not go together",
-                hint="leave one of them out",
-            )
-        caps = [cap for cap in (job.parallel, self._options.parallel) if cap]
-        parallel = min(caps, default=None)
-        width, share = pack_width(job, pack, details) if pack else (1, 1)
-        width = min(width, parallel or width)
-        shape = shape_of(job, width, details=details)
-        if pack:
-            most = [part.get("max_minutes") for part in partitions_of(details, shape.partition)]
-            longest = min((one for one in most if one), default=None)
-            minutes = allocation_minutes(shape.minutes, share, width, longest)
-            shape = replace(shape, minutes=minutes)
-        check(shape, details)
-        return Batch(shape, width, share, parallel)
-
-    def _plans(self, batch: Batch, jobs: Sequence[Job]) -> Iterator[Plan]:
-        shape = batch.shape
-        most = limits(
-            self._details, account=shape.account, qos=shape.qos, partition=shape.partition
-        )
-        size = most.array * batch.share
-        rest = iter(jobs)
-        chunks = list(iter(lambda: tuple(islice(rest, size)), ()))
-        ids = [digest([[job.run_id, job.attempt] for job in chunk])[:10] for chunk in chunks]
-        # Several arrays under one cap go in lanes, one array of a lane after the other.
-        lanes = len(chunks)
-        if batch.parallel:
-            lanes = min(lanes, batch.parallel // batch.width)
-        for at, (plan_id, chunk) in enumerate(zip(ids, chunks, strict=True)):
-            files = self._files(plan_id, batch, chunk, lanes)
-            if batch.parallel and at >= lanes:
-                files["behind"] = f"{ids[at - lanes]}\n"
-            yield Plan(id=plan_id, jobs=chunk, document=render_document(files))
-
-    def _files(self, plan_id: str, batch: Batch, jobs: Sequence[Job], lanes: int) -> dict[str, str]:
-        tasks = -(-len(jobs) // batch.share)
-        throttle = ""
-        if batch.parallel:
-            throttle = f"%{max(1, batch.parallel // (lanes * batch.width))}"
-        array = f"0-{tasks - 1}{throttle}" if tasks > 1 else ""
-        name = f"{jobs[0].experiment[:40]}-{plan_id}"
-        packed = batch.share > 1 or bool(jobs[0].policy.pack)
-        program = "allocation.sh" if packed else "task.sh"
-        start = f'exec /bin/sh ../../node/{programs_version()}/{program} "$PWD"'
-        lines = [
-            "#!/bin/sh",
-            *render_directives(batch.shape, name=name, array=array),
-            f'{start} "${{SLURM_ARRAY_TASK_ID:-0}}"',
-        ]
-        after = "continue.sh" if jobs[0].policy.resume else ""
-        files = {"job.sh": "".join(f"{line}\n" for line in lines)}
-        if packed:
-            files["pack.json"] = json.dumps(_pack_record(batch, jobs[0])) + "\n"
-        return files | render_sheet(jobs, target=self.target, plan=plan_id, after=after)
-
     def _look(
         self, handles: Sequence[Handle]
     ) -> tuple[dict[Handle, Status], dict[Handle, tuple[str, Records, Listed | None]]]:
@@ -406,14 +323,11 @@ class SlurmBackend(
         doubts: dict[Handle, tuple[str, Records, Listed | None]] = {}
         for handle in handles:
             own = records.get(handle.run_id, Records())
-            packed, task = not _job(handle), own.task(_attempt(handle))
+            packed, task = not job_of(handle), own.task(attempt_of(handle))
             # Where a plan was handed over twice, the job that began the run has it.
-            job = "" if packed else task or _job(handle)
-            if job or task:
-                entry = tasks.get(job or task)
-            else:
-                entry = plans.get(handle.native_id.split("/")[1])
-            found = judge(_attempt(handle), entry, own, job=job, packed=packed)
+            job = "" if packed else task or job_of(handle)
+            entry = tasks.get(job or task) if job or task else plans.get(plan_of(handle))
+            found = judge(attempt_of(handle), entry, own, job=job, packed=packed)
             if isinstance(found, Doubt):
                 doubts[handle] = (found.job, own, entry)
             else:
@@ -481,19 +395,6 @@ def open_slurm(opening: Opening) -> SlurmBackend:
     )
 
 
-def _pack_record(batch: Batch, job: Job) -> dict[str, Any]:
-    """What an allocation has to know of the runs that share it."""
-    limit, minutes = job.resources.time_limit, batch.shape.minutes
-    return {
-        "format": 1,
-        "width": batch.width,
-        "share": batch.share,
-        "gpus": job.resources.gpus or 0,
-        "time_s": int(limit.total_seconds()) if limit else None,
-        "limit_s": minutes * 60 if minutes else None,
-    }
-
-
 def _allocations(listed: Sequence[Listed]) -> dict[str, Listed]:
     """An allocation of each plan that is alive, one that runs rather than one that waits."""
     alive = [one for one in listed if one.alive]
@@ -501,38 +402,11 @@ def _allocations(listed: Sequence[Listed]) -> dict[str, Listed]:
     return {one.name.rpartition("-")[2]: one for one in alive}
 
 
-def _native(number: str, index: int, count: int) -> str:
-    return f"{number}_{index}" if count > 1 else number
-
-
-def _packed(plan_id: str, job: Job) -> str:
-    return f"{PACKED}/{plan_id}/{job.run_id}"
-
-
-def _suffix(attempt: int) -> str:
-    return f"-{attempt}" if attempt > 1 else ""
-
-
-def _attempt(handle: Handle) -> int:
-    tail = handle.native_id.rpartition("/")[2].removeprefix(handle.run_id)
-    return int(tail.rpartition("-")[2]) if "-" in tail else 1
-
-
-def _job(handle: Handle) -> str:
-    """What Slurm calls it; empty for a run that shares an allocation."""
-    return "" if handle.native_id.startswith(PACKED) else handle.native_id.partition("-")[0]
-
-
-def _shared(handle: Handle) -> str:
-    """What `slurm.sh cancel` knows it by that shares an allocation."""
-    return f"- {handle.native_id.split('/')[1]}"
-
-
 def _is_unfed(handle: Handle, records: Records) -> bool:
     """Whether it shares an allocation, and neither began nor was cancelled."""
-    base = _attempt(handle)
+    base = attempt_of(handle)
     begun = any(number >= base and one.marks for number, one in records.attempts.items())
-    return not _job(handle) and not begun
+    return not job_of(handle) and not begun
 
 
 def _parse_plans(text: str) -> Iterator[tuple[str, str, bool, list[tuple[str, int]]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from launchbay.backends.names import QUEUE, queue_id
 from launchbay.core.backend import Feeding
 from launchbay.core.errors import TargetError
 from launchbay.core.run import Handle, State
@@ -92,13 +93,9 @@ def _send_kept(lab: Lab, kept: Kept) -> list[Run]:
     gone |= attempts.keys() - {run.id for run in runs}
     backend.cancel(
         [
-            Handle(run_id, kept.target, f"queue/{plan.id}/{run_id}{_suffix(attempts[run_id])}")
+            Handle(run_id, kept.target, queue_id(QUEUE, plan.id, run_id, attempts[run_id]))
             for run_id in sorted(gone)
         ]
     )
     stage(lab, backend, runs)
     return send(lab, [plan], [run for run in runs if run.id not in gone], backend)
-
-
-def _suffix(attempt: int) -> str:
-    return f"-{attempt}" if attempt > 1 else ""

@@ -48,8 +48,8 @@ submit() {
         bay_job=$(hand_over "$2" 2>&1) || {
             printf '%s\n' "$bay_job" >&2
             # What was refused is not there; of what was not answered nobody knows.
-            case $bay_job in
-            *[Tt]'imed out'* | *ontact* | *onnect* | *ommunicat* | *'ero Bytes'*) ;;
+            case $(printf '%s' "$bay_job" | tr '[:upper:]' '[:lower:]') in
+            *'timed out'* | *contact* | *connect* | *communicat* | *'zero bytes'*) ;;
             *) rm -f asked ;;
             esac
             exit 70
