@@ -14,13 +14,14 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.depot_programs import NoPython, no_python
 from launchbay.backends.disposal import remove_folders
+from launchbay.backends.environments import build_environment
 from launchbay.backends.machine_capacity import Limits
 from launchbay.backends.machine_status import parse_room, parse_status
 from launchbay.backends.names import QUEUE, SERIAL, attempt_of, is_queued, queue_id
@@ -50,7 +51,6 @@ from launchbay.core.backend import (
 from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
 from launchbay.core.job import Job, to_record
 from launchbay.core.naming import digest
-from launchbay.core.python import Python, activation, build_argv, build_failure
 from launchbay.core.run import Handle, State, Status
 from launchbay.hosts.reach import reach
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from launchbay.backends.serial import SerialQueue
     from launchbay.core.host import Host
+    from launchbay.core.python import Python
 
 FORMAT = 1
 CHUNK = 500
@@ -180,15 +181,7 @@ class MachineBackend(
     def build_python(
         self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
     ) -> str:
-        if not python.is_built:
-            return activation(python, "")
-        root = self._depot.root_path()
-        place = f"{root}/envs/{key}"
-        words = build_argv(python, "", place=place, tree=f"{root}/snapshots/{snapshot}")[2:]
-        done = self._depot.call("environment.sh", *words, tell=partial(_tell_progress, tell))
-        if not done.ok:
-            raise build_failure(python, self.target, done)
-        return activation(python, place)
+        return build_environment(self._depot, python, snapshot=snapshot, key=key, tell=tell)
 
     def survey(self) -> Facts:
         try:
@@ -411,12 +404,6 @@ def _by_queue(handles: Iterable[Handle]) -> tuple[list[Handle], list[Handle]]:
     for handle in handles:
         (serial if is_queued(handle, SERIAL) else packed).append(handle)
     return serial, packed
-
-
-def _tell_progress(tell: Callable[[str], None], line: str) -> None:
-    # Where nothing was left to do there is nothing to tell.
-    if not line.startswith("ready "):
-        tell(line)
 
 
 def _umask() -> int:

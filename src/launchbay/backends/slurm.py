@@ -12,13 +12,13 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.dev import enter_argv, make_folder, srun_words
 from launchbay.backends.disposal import remove_folders
+from launchbay.backends.environments import build_environment
 from launchbay.backends.names import (
     QUEUE,
     attempt_of,
@@ -76,7 +76,6 @@ from launchbay.core.backend import (
 )
 from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
 from launchbay.core.host import encoded
-from launchbay.core.python import Python, activation, build_argv, build_failure
 from launchbay.core.quantity import render_span
 from launchbay.core.run import Handle, State, Status
 from launchbay.hosts.reach import reach
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from launchbay.core.job import Job
+    from launchbay.core.python import Python
 
 REFUSED = 70
 """What `slurm.sh` exits with when Slurm said no."""
@@ -202,14 +202,7 @@ class SlurmBackend(
     def build_python(
         self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]
     ) -> str:
-        place = f"{self._depot.root_path()}/envs/{key}"
-        if python.is_built:
-            tree = f"{self._depot.root_path()}/snapshots/{snapshot}"
-            _, _, *words = build_argv(python, "environment.sh", place=place, tree=tree)
-            done = self._depot.call("environment.sh", *words, tell=partial(_tell_progress, tell))
-            if not done.ok:
-                raise build_failure(python, self.target, done)
-        return activation(python, place)
+        return build_environment(self._depot, python, snapshot=snapshot, key=key, tell=tell)
 
     def survey(self) -> Facts:
         done = self._depot.host.run(["sh", "-c", SURVEY_SCRIPT])
@@ -430,12 +423,6 @@ def _render_start(said: str, now: float) -> str:
     wait_s = int(match[1]) - now
     when = f"in {render_span(wait_s)}" if wait_s >= 1 else "at once"
     return f"would start {when} on {match[2]}"
-
-
-def _tell_progress(tell: Callable[[str], None], line: str) -> None:
-    # Where nothing was left to do there is nothing to tell.
-    if not line.startswith("ready "):
-        tell(line)
 
 
 def _last(text: str) -> str:
