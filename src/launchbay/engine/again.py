@@ -14,16 +14,11 @@ from launchbay.core.naming import launch_tag
 from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments
-from launchbay.engine.launch import (
-    LATELY_S,
-    labels_of,
-    next_attempt,
-    record_launch,
-    send,
-    stage,
-)
+from launchbay.engine.launch import LATELY_S, labels_of, next_attempt
 from launchbay.engine.plans import find_job, keep_plans, kept_plans
 from launchbay.engine.project import owned_launch
+from launchbay.engine.record import record_launch
+from launchbay.engine.sending import send, stage
 from launchbay.engine.steps import render_resources
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import freeze

@@ -9,9 +9,9 @@ from launchbay.backends.names import QUEUE, queue_id
 from launchbay.core.backend import Feeding
 from launchbay.core.errors import TargetError
 from launchbay.core.run import Handle, State
-from launchbay.engine.launch import send, stage
 from launchbay.engine.plans import kept_plans, mark_sent
 from launchbay.engine.project import adopted_launch
+from launchbay.engine.sending import send, stage
 from launchbay.engine.watch import by_place
 from launchbay.runstore.store import Query
 

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Foreground, Plan, Refusal, Staging
+from launchbay.core.backend import Foreground, Plan
 from launchbay.core.command import render
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Job
 from launchbay.core.naming import launch_tag, run_id
 from launchbay.core.python import Python, render_setup
-from launchbay.core.run import Cause, Run, State, Status
+from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments, foresee_environments
-from launchbay.engine.plans import keep_plans, mark_sent
+from launchbay.engine.plans import keep_plans
 from launchbay.engine.project import Project, ensure_project, owned_launch
+from launchbay.engine.record import record_launch
+from launchbay.engine.sending import accepted, send, stage
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
-from launchbay.engine.vault import SECRET_NAME
-from launchbay.sync.provenance import Git, read_git
 from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from launchbay.core.backend import Backend
     from launchbay.core.job import Recipe
-    from launchbay.core.run import Handle
     from launchbay.engine.lab import Lab
     from launchbay.engine.targets import Place
     from launchbay.engine.vault import Vault
 
-STORE_EVERY_S = 0.1
 LATELY_S = 600.0
 """How long what was seen of a target counts for launches."""
 
@@ -149,7 +143,7 @@ def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
     def prepare(plans: Sequence[Plan], runs: Sequence[Run]) -> list[Run]:
         handle, words = backend.prepare(plans[0])
         argv.extend(words)
-        ready = _accepted(runs[0], handle, lab.clock())
+        ready = accepted(runs[0], handle, lab.clock())
         lab.store.update([ready])
         return [ready]
 
@@ -205,62 +199,6 @@ def _lay_out(lab: Lab, plan: Draft) -> str:
     from launchbay.engine.origin import lay_out  # noqa: PLC0415 (few launches have one)
 
     return lay_out(lab, plan.request.origin, plan.place)
-
-
-def record_launch(lab: Lab, folder: Path) -> None:
-    """What was typed, where the code came from, and in which environment."""
-    project, tag = lab.project, folder.name
-    _write_provenance(folder, read_git(project.folder))
-    _write_environment(folder)
-    argv = [lab.settings.vault.mask_word(word) for word in sys.argv]
-    lab.store.add_launch(tag, project=project.id, argv=argv, created_at=lab.clock())
-
-
-def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
-    """Have the runs' code where the backend wants it."""
-    if isinstance(backend, Staging):
-        for code in {run.code for run in runs}:
-            backend.stage(code, lab.project.bay / "snapshots" / code)
-
-
-def send(lab: Lab, plans: Sequence[Plan], runs: Sequence[Run], backend: Backend) -> list[Run]:
-    """Submit plans whose runs are stored; answers are stored as they come."""
-    by_id = {run.id: run for run in runs}
-    for plan in plans:
-        waits = False
-        heard: list[Run] = []
-        stored_at = lab.clock()
-        try:
-            for answer in backend.submit(plan):
-                waits |= isinstance(answer, Refusal) and answer.transient
-                if answer.run_id not in by_id:
-                    continue
-                by_id[answer.run_id] = _accepted(by_id[answer.run_id], answer, lab.clock())
-                heard.append(by_id[answer.run_id])
-                # A transaction for each of a thousand that come at once would be the dearest part.
-                if lab.clock() - stored_at > STORE_EVERY_S:
-                    lab.store.update(heard)
-                    heard, stored_at = [], lab.clock()
-        finally:
-            lab.store.update(heard)
-        if waits:
-            # What comes after it would not fare better, and may not overtake it.
-            by_id |= _held_back(lab, by_id[plan.jobs[0].run_id], by_id.values())
-            break
-        names = {
-            job.run_id: by_id[job.run_id].native_id for job in plan.jobs if job.run_id in by_id
-        }
-        tag = next((by_id[run_id].launch for run_id in names), "")
-        mark_sent(lab.project.launch_folder(tag), plan.id, names)
-    return list(by_id.values())
-
-
-def _held_back(lab: Lab, first: Run, runs: Iterable[Run]) -> dict[str, Run]:
-    """The runs behind the first that has to wait on this side; they wait for the same."""
-    behind = [run for run in runs if run.state is State.CREATED and not run.native_id]
-    waiting = [replace(run, status=first.status, seen_at=first.seen_at) for run in behind]
-    lab.store.update(waiting)
-    return {run.id: run for run in waiting}
 
 
 def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
@@ -430,43 +368,3 @@ def labels_of(run: Run, project: Project) -> dict[str, str]:
         "created_at": repr(run.created_at),
         "kind": run.place["kind"],
     }
-
-
-def _accepted(run: Run, answer: Handle | Refusal, now: float) -> Run:
-    """The run after its target took or refused it."""
-    if isinstance(answer, Refusal) and answer.transient:
-        waits = Status(state=State.CREATED, reason=f"waits on this side: {answer.reason}")
-        return replace(run, status=waits, seen_at=now)
-    if isinstance(answer, Refusal):
-        refused = Status(
-            state=State.FAILED, cause=Cause.REFUSED, reason=answer.reason, ended_at=now
-        )
-        return replace(run, status=refused, seen_at=now)
-    queued = Status(state=State.QUEUED)
-    return replace(run, native_id=answer.native_id, status=queued, seen_at=now)
-
-
-# What tells how a run was made, and nothing that could be a key.
-RECORDED = re.compile(
-    r"(PATH|LANG|LC_\w+|SHELL|VIRTUAL_ENV|CONDA_\w+|PYTHON\w+|CUDA_\w+|NVIDIA_\w+|NCCL_\w+"
-    r"|OMP_\w+|MKL_\w+|SLURM_\w+|LD_LIBRARY_PATH|TORCH_\w+|JAX_\w+|XLA_\w+|TF_\w+)"
-)
-
-
-def _write_environment(folder: Path) -> None:
-    chosen = {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if RECORDED.fullmatch(name) and not SECRET_NAME.search(name)
-    }
-    (folder / "environment.json").write_text(json.dumps(chosen), errors="surrogateescape")
-
-
-def _write_provenance(folder: Path, git: Git | None) -> None:
-    """Where the code came from, beside the launch; readable without launchbay."""
-    if git is None:
-        return
-    record = asdict(git)
-    for name in ("staged", "unstaged"):
-        (folder / f"{name}.patch").write_text(record.pop(name), errors="surrogateescape")
-    (folder / "git.json").write_text(json.dumps(record))
