@@ -189,3 +189,18 @@ def test_folder_of_a_run(tmp_path: Path) -> None:
     names = {"attempts", "command.sh", "env.sh", "job.json", "out", "params.json", "work"}
     assert {path.name for path in run.iterdir()} == names
     assert [path.stat().st_mode & 0o077 for path in run.iterdir()] == [0] * len(names)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_modules_of_the_project_are_those_of_the_code(tmp_path: Path, shell: str) -> None:
+    """A path into the project is led to the run's own copy; others stay, whatever is in them."""
+    asked = job(
+        command=Script('printf %s "$PYTHONPATH" >"$BAY_OUT/seen"'),
+        project_folder="/home/me/my project",
+        env={"PYTHONPATH": "/home/me/my project/a b:lib:/other's"},
+    )
+    run_all(tmp_path, shell, [asked])
+    work = tmp_path / "runs" / asked.run_id / "work"
+    seen = (work.parent / "out" / "seen").read_text()
+
+    assert seen == f"{work}:{work}/a b:{work}/lib:/other's"

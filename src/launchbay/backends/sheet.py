@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from launchbay.core.job import Argv, Job, Script, to_record
@@ -146,7 +147,7 @@ def _env_text_of(
     """The environment's text, made once for runs that are given the very same."""
     given = (job.env, job.options, job.resources, job.policy, job.outputs)
     words = (job.experiment, job.secrets, job.image, job.modules, job.snapshot, job.subfolder)
-    key = (*map(id, given), *words, job.origin, isinstance(job.command, Argv))
+    key = (*map(id, given), *words, job.origin, job.project_folder, isinstance(job.command, Argv))
     if key not in known:
         known[key] = _env_text(job, plan=plan, secrets=secrets, after=after)
     return known[key]
@@ -221,12 +222,28 @@ def _paths(job: Job) -> str:
     lines.append(
         'bay_path="$bay_run/work"\n'
         '[ ! -d "${bay_tree:-/none}/src" ] || bay_path="$bay_path:$bay_run/work/src"\n'
-        'export PYTHONPATH="$bay_path${PYTHONPATH:+:$PYTHONPATH}"\n'
+        f'export PYTHONPATH="$bay_path"{_modules(job)}\n'
     )
     if job.origin:
         above = "" if job.origin.startswith("/") else '"$bay_root/"'
         lines.append(f"export BAY_FROM={above}{shlex.quote(job.origin)}\n")
     return "".join(lines)
+
+
+def _modules(job: Job) -> str:
+    """Where Python looks further, as a word of shell text; what is in the project is in the code."""
+    if "PYTHONPATH" not in job.env:
+        return '"${PYTHONPATH:+:$PYTHONPATH}"'
+    words = []
+    for entry in filter(None, job.env["PYTHONPATH"].split(":")):
+        path, project = PurePosixPath(entry), job.project_folder
+        inside = not path.is_absolute() or (project and path.is_relative_to(project))
+        if inside:
+            path = path.relative_to(project) if path.is_absolute() else path
+            words.append(f':"$bay_run/work/"{shlex.quote(str(path))}')
+        else:
+            words.append(f":{shlex.quote(entry)}")
+    return "".join(words)
 
 
 def _marks(job: Job, after: str) -> dict[str, str]:
