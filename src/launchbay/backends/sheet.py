@@ -231,7 +231,7 @@ def _paths(job: Job) -> str:
 
 
 def _modules(job: Job) -> str:
-    """Where Python looks further, as a word of shell text; what is in the project is in the code."""
+    """Where Python looks further, as shell text; what is in the project is in the code."""
     if "PYTHONPATH" not in job.env:
         return '"${PYTHONPATH:+:$PYTHONPATH}"'
     words = []
