@@ -217,3 +217,14 @@ def test_lost_index_is_rebuilt_from_kept_plans(bench: Bench) -> None:
 
     assert (count, {run.id: run.native_id for run in after}) == (3, before)
     assert sorted(run.state for run in after) == sorted([DONE, DONE, CREATED])
+
+
+def test_two_watchers_try_again_once(bench: Bench) -> None:
+    """Who comes second with the same failed run finds that it has a further attempt."""
+    bench.backend.program = lambda job: (1, "")
+    runs = with_retries(bench, {"any": 5})
+    bench.backend.work()
+    failed = bench.lab.refresh(runs).runs
+    first, second = bench.lab.retry(failed), bench.lab.retry(failed)
+
+    assert ([run.attempt for run in first], second) == ([2] * 3, [])
