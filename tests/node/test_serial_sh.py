@@ -211,7 +211,8 @@ def test_waiting_says_how_many_are_before_it(yard: Yard, tmp_path: Path) -> None
     assert (rooms[0].waiting, rooms[0].free["cpus"]) == (2, 0)
     assert found == [running, waiting]
     eventually(lambda: yard.client.discover() == [])
-    assert yard.client.capacity()[0].free == yard.client.capacity()[0].total
+    # The last one, which is another root's, may still be ending.
+    eventually(lambda: yard.client.capacity()[0].free == rooms[0].total)
 
 
 def test_same_plan_twice(yard: Yard, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.conftest import eventually, require_program
 from tests.real.slurm_cluster import NODES
 from tests.stubs import write_program
@@ -79,7 +80,13 @@ class SlurmDesk:
             seen[:] = self.rows()
             return bool(seen) and all(row["state"] in states for row in seen)
 
-        eventually(all_there)
+        try:
+            eventually(all_there)
+        except pytest.fail.Exception as err:
+            told = [(row["id"], row["state"], row["reason"]) for row in seen]
+            nodes = self.cluster.run("scontrol", "show", "node", "-o").stdout
+            logs = "\n".join(self.cluster.said(name)[-1500:] for name in ("n1", "n2"))
+            pytest.fail(f"{err}: {told}\n{nodes}\n{logs}")
         return seen
 
     def await_marks(self, number: int) -> None:

@@ -228,6 +228,7 @@ def test_connection_is_cut_while_submitting(desk: SlurmDesk, when: str) -> None:
     before = desk.bay.states("--no-refresh")
     (folder / "go").touch()
     desk.bay("run", code=0)
+    desk.await_states("succeeded")
 
     assert sending.returncode == 1
     assert said.count("error: ") == 1
@@ -290,11 +291,11 @@ def test_name_of_the_host_is_gone(desk: SlurmDesk, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(desk: SlurmDesk) -> Iterator[Path]:
-    """A disk of two megabytes, which is the account's."""
+    """A disk of four megabytes, which is the account's."""
     place = desk.shared / "disk"
     place.mkdir()
     owner = desk.shared.stat()
-    options = f"size=2m,mode=0755,uid={owner.st_uid},gid={owner.st_gid}"
+    options = f"size=4m,mode=0755,uid={owner.st_uid},gid={owner.st_gid}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", place], check=True)
     yield place
     desk.cluster.cancel_all()
@@ -309,7 +310,8 @@ def test_disk_is_full(desk: SlurmDesk, small_disk: Path) -> None:
     desk.write(f"case <n> in 1) {fill}; exit 5 ;; esac", root=small_disk / "bay", params={"n": 1})
     desk.bay("run", code=1)
     failed = desk.row(n="1")
-    desk.bay.write("large.bin", "x" * 100_000)
+    # More than what several processors may each still have in hand of a disk that is full.
+    desk.bay.write("large.bin", "x" * 1_000_000)
     full = desk.said("run", "-d", "n=2")
     queued = desk.cluster.run("squeue", "-h").stdout
     filler.unlink()

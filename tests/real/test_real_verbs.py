@@ -362,7 +362,8 @@ def test_port_of_a_run(far: Bay, queue: None) -> None:
     far("run", "-q", "-d", "-t", "plain", "python3", "serve.py")
     eventually(lambda: far("logs").out.endswith("\n"))
     port = far("logs").out.strip()
-    leading = far.start("port", port)
+    # What was started in the background of a script would not hear of an interrupt.
+    leading = far.start("port", port, through=("env", "--default-signal=INT"))
     assert leading.stdout
     line = leading.stdout.readline()
     # It is taken, by the server itself.

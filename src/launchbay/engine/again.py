@@ -90,6 +90,8 @@ def _rerun_on(
     for name in sorted({name for job in jobs for name in job.secrets}):
         lab.settings.secret(name)
     jobs = _enter(lab, place, jobs)
+    # Before anything is remembered: a target that does not answer leaves nothing half done.
+    stage(lab, place.backend, {run.code for run in again})
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)
@@ -97,7 +99,6 @@ def _rerun_on(
             keep_plans(folder, plans, target=target, place=place.where)
         with lab.store.transaction():
             lab.store.add(again)
-        stage(lab, place.backend, again)
         return send(lab, plans, again, place.backend)
 
 

@@ -97,5 +97,5 @@ def _send_kept(lab: Lab, kept: Kept) -> list[Run]:
             for run_id in sorted(gone)
         ]
     )
-    stage(lab, backend, runs)
+    stage(lab, backend, {run.code for run in runs})
     return send(lab, [plan], [run for run in runs if run.id not in gone], backend)

@@ -166,6 +166,7 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
         tell=lab.tell,
     )
     origin = _lay_out(lab, plan)
+    stage(lab, plan.place.backend, {snapshot.id})
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
     if replaced:
         lab.settle(replaced)
@@ -189,7 +190,8 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             if not plan.place.is_here:
                 keep_plans(folder, plans, target=plan.place.name, place=plan.place.where)
             lab.store.add(runs)
-        stage(lab, plan.place.backend, runs)
+        # What an earlier launch left over has that one's code.
+        stage(lab, plan.place.backend, {run.code for run in runs} - {snapshot.id})
         return deliver(plans, runs)
 
 

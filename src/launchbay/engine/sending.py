@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 STORE_EVERY_S = 0.1
 
 
-def stage(lab: Lab, backend: Backend, runs: Sequence[Run]) -> None:
-    """Have the runs' code where the backend wants it."""
+def stage(lab: Lab, backend: Backend, codes: Iterable[str]) -> None:
+    """Have frozen code where the backend wants it."""
     if isinstance(backend, Staging):
-        for code in {run.code for run in runs}:
+        for code in codes:
             backend.stage(code, lab.project.bay / "snapshots" / code)
 
 
