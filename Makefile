@@ -9,7 +9,7 @@ STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | c
 # Compiled once, or every start pays for it again.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests use programs that are installed beside them, such as uv.
-PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .PHONY: demo test check stress bench docs lock format clean
 

@@ -76,7 +76,7 @@ def test_node_dies(desk: SlurmDesk) -> None:
     followers = [desk.bay.start("wait", "-e", rows[0]["experiment"]) for _ in range(2)]
     for name in {row["nodes"][0] for row in rows}:
         desk.cluster.fail_node(name)
-    said = [follower.communicate(timeout=100) for follower in followers]
+    said = [follower.communicate(timeout=250) for follower in followers]
     ids = [row["id"] for row in rows]
     first = [desk.bay.json("show", one)["attempts"][0] for one in ids]
 
