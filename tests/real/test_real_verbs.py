@@ -231,7 +231,7 @@ def test_plan_that_would_be_refused(far: Bay, slurm: SlurmCluster) -> None:
 
 def test_what_has_no_room_waits_on_this_side(far: Bay, counted: SlurmCluster) -> None:
     """A launch above the site's limit says how many wait, and how they get there."""
-    said = far("run", "-d", "-t", "brc", "--yes", "x=0..549", "true")
+    said = far("run", "-d", "-t", "brc", "--yes", "x=0..549", "--", "sleep", "600")
     waiting = [row for row in far.json("ls", "--all", "--no-refresh") if row["state"] == "created"]
     listed = far("ls", "--no-refresh")
     far("cancel", "--target", "brc", "--yes")
