@@ -81,7 +81,7 @@ class SlurmDesk:
             return bool(seen) and all(row["state"] in states for row in seen)
 
         try:
-            eventually(all_there)
+            eventually(all_there, within_s=180)
         except pytest.fail.Exception as err:
             told = [(row["id"], row["state"], row["reason"]) for row in seen]
             nodes = self.cluster.run("scontrol", "show", "node", "-o").stdout

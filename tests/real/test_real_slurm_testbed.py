@@ -54,7 +54,7 @@ def test_an_array_runs_as_the_account(slurm: SlurmCluster, sshd: Sshd) -> None:
     words = ("sbatch", "--parsable", "--array=0-7", "-o", "/dev/null")
     done = slurm.run(*words, user=sshd.account, cwd=sshd.home, input=script)
     assert done.returncode == 0, done.stderr
-    eventually(slurm.empty)
+    eventually(slurm.empty, within_s=180)
     written = [(sshd.home / f"{number}.txt").read_text() for number in range(8)]
     assert written == [f"{sshd.account}\n"] * 8
 
