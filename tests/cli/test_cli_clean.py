@@ -224,15 +224,18 @@ def test_code_of_a_waiting_plan_stays(bay: Bay) -> None:
     bay("target", "add", "desk", "--root", str(bay.home / "shared"), "--yes")
     bay("run", "--target", "desk", "true")
     root = bay.home / "shared"
-    for name in ("0123456789ab", "ba9876543210"):
+    for name in ("0123456789ab", "cdef01234567", "ba9876543210"):
         (root / "snapshots" / name).mkdir()
         os.utime(root / "snapshots" / name, (0, 0))
     (root / "plans" / "p").mkdir(parents=True)
     (root / "plans" / "p" / "sheet").write_text(
         """a-b2c3d 1 bay_job='{"snapshot": "0123456789ab"}'\n"""
     )
+    (root / "plans" / "p" / "shared.sh").write_text(
+        """bay_shared_job='"snapshot": "cdef01234567"'\n"""
+    )
     bay("clean", "--yes")
     left = {path.name for path in (root / "snapshots").iterdir()}
 
-    assert "0123456789ab" in left
+    assert {"0123456789ab", "cdef01234567"} <= left
     assert "ba9876543210" not in left

@@ -37,6 +37,8 @@ ENVIRONMENT = re.compile(r"/envs/([0-9a-f]{12})\b")
 """How a run names the environment that it enters."""
 SNAPSHOT = re.compile(r'"snapshot": "([^"]+)"')
 """How a job names its code."""
+SHEETS = ("sheet", "shared.sh")
+"""The files of a plan that name what its runs need: each, or all of them."""
 STRAYS = "stored files"
 LETTING_GO_S = 15.0
 LOOK_EVERY_S = 0.2
@@ -94,12 +96,9 @@ def remove_runs(
             backend.dispose([run.handle for run in group])
     for one in remains:
         with _translated():
-            if one.folder.exists():
-                aside = _set_aside(one.folder.parent.parent, one.folder)
-                lab.store.forget([one.run.id])
-                _remove(aside)
-            else:
-                lab.store.forget([one.run.id])
+            aside = _set_aside(one.folder.parent.parent, one.folder)
+            lab.store.forget([one.run.id])
+            _remove(aside)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,9 +216,10 @@ def _references(lab: Lab, roots: Iterable[Path]) -> set[str]:
         for folder in _entries(root / "runs"):
             for path in (folder / rundir.JOB, *folder.glob(f"attempts/*/{rundir.JOB}")):
                 needed |= _read_references(path)
-        for sheet in root.glob("plans/*/sheet"):
+        for name in SHEETS:
             # Of any project: until a run starts, nothing else there says what it needs.
-            needed |= _read_sheet(sheet)
+            for sheet in root.glob(f"plans/*/{name}"):
+                needed |= _read_sheet(sheet)
     return needed
 
 

@@ -21,7 +21,8 @@ from launchbay.config.paths import (
 from launchbay.core.backend import Diagnosis, Discovery, Finding
 from launchbay.core.errors import BadRequest, BayError, ConfigError, StoreError
 from launchbay.core.quantity import render_size, render_span
-from launchbay.engine.catalogue import check_target, find_target
+from launchbay.engine.access import host_of
+from launchbay.engine.catalogue import check_target
 from launchbay.engine.lab import Lab
 from launchbay.engine.open import open_lab
 from launchbay.engine.project import read_project
@@ -185,7 +186,7 @@ def check_place(lab: Lab, name: str) -> list[Finding]:
 
 def _check_host(lab: Lab, name: str) -> Iterator[Finding]:
     """Whether a target's machine lets us in without asking, and what time it is there."""
-    host = str(find_target(lab.settings, name).written.get("host") or "")
+    host = host_of(lab, name)
     if not host:
         return
     before = time.time()

@@ -1,6 +1,6 @@
 """Why programs fail, told from what they printed last.
 
-The rules below come first; a person's own stand in `failures.yaml` beside the configuration:
+A person's own rules stand in `failures.yaml` beside the configuration, and come first:
 
 ```yaml
 - {pattern: "NCCL (error|timeout)", cause: node, reason: "the GPUs could not talk to each other"}
