@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from launchbay.config.paths import user_config_path
 from launchbay.core.errors import ConfigError
 from launchbay.core.run import Cause, State
-from launchbay.engine.logs import read_all
+from launchbay.engine.logs import read_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from launchbay.engine.lab import Lab
 
 FILE = "failures.yaml"
-LOG_END = 20_000
-"""Characters at the end of a log in which a pattern is looked for."""
 MOST = 100
 """Logs that one look reads: over SSH each is a call."""
 
@@ -72,7 +70,7 @@ def classify(lab: Lab, runs: Sequence[Run]) -> list[Run]:
 
 
 def _told(lab: Lab, run: Run) -> Run:
-    log = read_all(lab, run)[-LOG_END:]
+    log = read_end(lab, run)
     for rule in read_rules():
         if rule.pattern.search(log):
             reason = f"{rule.reason} ({run.status.reason})"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from launchbay.engine.lab import Lab
 
 ERROR = re.compile(r"error|exception|killed|not found|denied|no such|failed|fatal", re.IGNORECASE)
+LOG_END = 20_000
+"""Characters."""
 COMPLETE = " complete"
 """What stands behind the cursor of a log that will not grow any more."""
 CHANGING = re.compile(r"0x[0-9a-f]+|/runs/[^/\s]+|\d+")
@@ -65,6 +67,11 @@ def read_all(lab: Lab, run: Run, *, rank: int = 0) -> str:
         return lab.read_log(run, rank=rank).text
     except TargetError:
         return ""
+
+
+def read_end(lab: Lab, run: Run) -> str:
+    """The end of the log, in which patterns are looked for."""
+    return read_all(lab, run)[-LOG_END:]
 
 
 def tail(lab: Lab, run: Run, lines: int) -> list[str]:

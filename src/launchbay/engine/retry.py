@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from launchbay.core.errors import BayError
 from launchbay.core.run import Cause, State
 from launchbay.engine.again import Rerun, read_job, rerun
-from launchbay.engine.logs import read_all
+from launchbay.engine.logs import read_end
 from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 ANY = "any"
 LOST = "lost"
 CAUSES = frozenset({*Cause, ANY, LOST})
-LOG_END = 20_000
-"""Characters at the end of a log in which a pattern is looked for."""
 
 
 def retry(lab: Lab, runs: Sequence[Run]) -> list[Run]:
@@ -66,7 +64,7 @@ def is_retried(lab: Lab, run: Run, retries: Mapping[str, int]) -> bool:
     if cause in retries:
         return failures <= retries[cause]
     patterns = {key: number for key, number in retries.items() if key not in CAUSES}
-    log = read_all(lab, run)[-LOG_END:] if patterns else ""
+    log = read_end(lab, run) if patterns else ""
     for pattern, number in patterns.items():
         if re.search(pattern, log):
             return failures <= number
