@@ -237,7 +237,7 @@ def test_what_has_no_room_waits_on_this_side(far: Bay, counted: SlurmCluster) ->
     far("cancel", "--target", "brc", "--yes")
 
     line = f"{len(waiting)} runs wait on this side; `bay watch` or the next bay command sends "
-    assert len(waiting) >= 50
+    assert 0 < len(waiting) < 550  # how many it takes is the site's to say
     assert said.err.splitlines()[-1] == f"{line}what has room"
     assert listed.err == f"{line}what has room\n"
 
