@@ -22,6 +22,7 @@ from launchbay.cli.main import COMMANDS, GROUPS
 from launchbay.config.common import (
     ClusterFields,
     Common,
+    DataFields,
     Needs,
     Part,
     PolicyFields,
@@ -30,7 +31,15 @@ from launchbay.config.common import (
 )
 from launchbay.config.json_schema import render_schema
 from launchbay.config.paths import SCHEMA
-from launchbay.config.schema import ExperimentFile, KubeFile, Model, RunBlock, Target, UserConfig
+from launchbay.config.schema import (
+    BucketEntry,
+    ExperimentFile,
+    KubeFile,
+    Model,
+    RunBlock,
+    Target,
+    UserConfig,
+)
 from launchbay.core.backend import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -121,6 +130,12 @@ Keys of the same places.
 
 {surroundings}
 
+## Data
+
+Keys of the same places: what a run reads and writes besides its code.
+
+{data}
+
 ## For Slurm
 
 Keys of the same places. Only a target of the kind `slurm` understands them; at the root, in a model
@@ -138,11 +153,18 @@ kind of target that is there yet has a use for them.
 ## A target
 
 An entry under `targets:`, by its name. `local`, this computer, is always one. Besides these it has
-everything under [resources](#resources), [policy](#policy) and [surroundings](#surroundings). Of
-the kind `slurm` it has what is under [for Slurm](#for-slurm) too, but no `devices`; only there is
-`look_every`.
+everything under [resources](#resources), [policy](#policy), [surroundings](#surroundings) and
+[data](#data). Of the kind `slurm` it has what is under [for Slurm](#for-slurm) too, but no
+`devices`; only there is `look_every`.
 
 {target}
+
+## A bucket
+
+An entry under `bucket:`, by its name. Keys are never written here: they are variables of the
+environment or of the project's `.env`, or your login of the cloud.
+
+{bucket}
 
 ## Your configuration
 
@@ -272,9 +294,11 @@ def render_file() -> str:
         needs=_keys(Needs, set(Needs.model_fields)),
         policy=_keys(Common, {*PolicyFields.model_fields, "profile"}),
         surroundings=_keys(Surroundings, set(Surroundings.model_fields)),
+        data=_keys(DataFields, set(DataFields.model_fields)),
         slurm=_keys(SlurmFields, set(SlurmFields.model_fields)),
         cluster=_keys(ClusterFields, set(ClusterFields.model_fields)),
         target=_own_keys(Target),
+        bucket=_keys(BucketEntry, set(BucketEntry.model_fields)),
         user=_keys(UserConfig, set(UserConfig.model_fields)),
         kube=_own_keys(KubeFile),
     )

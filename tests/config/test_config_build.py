@@ -292,7 +292,7 @@ def test_bad_typed(
 
 FAR_HINT = (
     "take it out; there are `kind`, `host`, `root`, `parallel`, `devices`, `profiles`, "
-    "`look_every` and more"
+    "`look_every`, `endpoints` and more"
 )
 RETRIES_FIX = "write `2`, or by cause `{timeout: 1, exit: 2}`, as a flag `timeout=1,exit=2`"
 FLAGS = {

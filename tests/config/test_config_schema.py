@@ -23,6 +23,7 @@ from launchbay.config.schema import (
     UserConfig,
     Written,
 )
+from launchbay.config.storage import FOLDER_FIX
 from launchbay.config.validation import validate
 from launchbay.core.errors import ConfigError
 from launchbay.core.job import DEFAULT_OUTPUTS
@@ -41,6 +42,7 @@ kind host root parallel devices profiles profile
 gpus gpu_type gpu_blacklist cpus memory disk time nodes processes
 hostname_whitelist hostname_blacklist
 extra image env modules python setup pack retries resume grace hold
+folders outputs_to ship_every fetch endpoints
 """
 SLURM_KEYS = """
 partition account qos constraint reservation exclusive licenses sbatch launcher binds container
@@ -269,7 +271,46 @@ def test_fields(text: str, values: dict[str, Any]) -> None:
             "2:7: env.bay_x: `bay_x` belongs to the shell that starts a run",
             "choose another name",
         ),
-        ("fetch: [a]", "2:1: fetch: not supported yet in this version", "take it out for now"),
+        (
+            "outputs_to: results",
+            "2:1: outputs_to: `results` is no place that outputs can go to",
+            "write `s3://lab/results`, `claim:NAME` or `none`",
+        ),
+        (
+            "folders: {data: {at: /data}}",
+            "2:1: folders: `data` does not say where it comes from",
+            FOLDER_FIX,
+        ),
+        (
+            "folders: {data: {from: /a, an: /data}}",
+            "2:1: folders: `data` has no key `an`",
+            "there are: `at`, `from`, `ro`",
+        ),
+        (
+            "folders: {data: {from: /a, at: data}}",
+            "2:1: folders: `data` is no absolute path",
+            "write one, such as `/root/.mujoco`",
+        ),
+        (
+            "folders: {../data: /a}",
+            "2:1: folders: `../data` is no folder inside the project",
+            "write one, such as `runs`",
+        ),
+        (
+            "bucket: {west: {url: s3://lab, secret_key: abc}}",
+            "2:32: bucket.west.secret_key: keys do not belong into files",
+            "write `null`, or nothing, and give it as a variable of the environment or of `.env`",
+        ),
+        (
+            "bucket: {s3: s3://lab}",
+            "2:1: bucket: `s3` cannot be the name of a bucket",
+            "choose another",
+        ),
+        (
+            "bucket: lab",
+            "2:1: bucket.url: `lab` is no place in object storage",
+            "write `s3://NAME`, `gs://NAME`, `az://CONTAINER`, or the path of a folder",
+        ),
         (
             "model: [a]",
             "2:1: model: must be a mapping, not a list",

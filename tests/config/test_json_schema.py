@@ -162,7 +162,9 @@ REJECTED = [
     "command: {a: b}\n",
     "command: ''\n",
     "comand: x\n",
-    f"{RUNS}fetch: [a]\n",
+    f"{RUNS}outputs_to: results\n",
+    f"{RUNS}folders: {{data: {{at: /data}}}}\n",
+    f"{RUNS}bucket: {{west: {{endpoint: http://x}}}}\n",
     f"{RUNS}pack: all\n",
     f"{RUNS}pack: 0\n",
     f"{RUNS}retries: -1\n",
@@ -452,7 +454,7 @@ def test_first_files(tmp_path: Path, names: list[str]) -> None:
 def test_placeholder(key: str) -> None:
     """Wherever a key's value is one text, a placeholder may stand for it."""
     text = f"{RUNS}params: {{x: 1}}\n{key}: <x>\n"
-    mappings = {"env", "extra", "volumes", "server", "tolerations"}
+    mappings = {"env", "extra", "folders", "volumes", "server", "tolerations"}
 
     assert loader_takes(text)
     assert schema_takes(text) == [key not in mappings] * 2

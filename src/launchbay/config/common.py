@@ -29,11 +29,13 @@ from launchbay.config.fields import (
     Ratio,
     Retries,
     Sbatch,
+    Seconds,
     Text,
     TimeLimit,
     Tolerations,
     Truth,
 )
+from launchbay.config.storage import Folders, Storage
 
 
 class Part(BaseModel):
@@ -146,6 +148,34 @@ class Surroundings(Part):
     )
 
 
+class DataFields(Part):
+    """What a run reads and writes besides its code."""
+
+    folders: Folders | None = Field(
+        default=None,
+        description=(
+            "Folders of the working folder that come from elsewhere, by their names: a path where "
+            "the run runs, a place in object storage (`s3://lab/data`, or `west:data` by the name "
+            "of a `bucket`), `claim:NAME`; or `{from: …, at: /absolute/path, ro: true}`."
+        ),
+    )
+    outputs_to: Storage | None = Field(
+        default=None,
+        description=(
+            "Where outputs and logs are copied while a run runs and when it ends, below the run's "
+            "id: `s3://lab/results`, `west:results`, `claim:NAME`, or `none`."
+        ),
+    )
+    ship_every: Seconds | None = Field(
+        default=None,
+        description="How often they are copied while it runs; unset is `1m`, `0` only at the end.",
+    )
+    fetch: Names | None = Field(
+        default=None,
+        description="Outputs that come home with the first look after the end, as `['*.json']`.",
+    )
+
+
 class PolicyFields(Part):
     """What is to be done about a run that waits, ends early or fails."""
 
@@ -247,7 +277,7 @@ class ClusterFields(Part):
     )
 
 
-class Profile(Needs, PolicyFields, Surroundings, SlurmFields, ClusterFields):
+class Profile(Needs, PolicyFields, Surroundings, DataFields, SlurmFields, ClusterFields):
     """An entry of a target's `profiles:`, which runs choose by name or by need."""
 
     @property

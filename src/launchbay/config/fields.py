@@ -39,10 +39,15 @@ TITLE = re.compile(r"(?=.*[^\W_])[^\s/._-][^/\x00-\x1f\x7f]*")
 
 
 def _check_target(name: str) -> str:
+    return check_word(name, "target")
+
+
+def check_word(name: str, what: str) -> str:
+    """A name that needs no quotes anywhere."""
     if not TARGET_NAME.fullmatch(name):
         meant = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")
         fix = f"write `{meant}`" if meant else "use letters, digits, `_` and `-`"
-        raise ValueError(f"`{name}` is no name of a target; {fix}")
+        raise ValueError(f"`{name}` is no name of a {what}; {fix}")
     return name
 
 
@@ -80,7 +85,8 @@ def _check_command(text: str) -> str:
     return text
 
 
-def _check_inside(path: str) -> str:
+def check_inside(path: str) -> str:
+    """A path that stays inside the project."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith(("/", "~")) or ".." in parts:
         raise ValueError(f"`{path}` is no folder inside the project; write one, such as `runs`")
@@ -121,7 +127,7 @@ def _read_source(written: object) -> object:
         name = PurePosixPath(written).name or "lib"
         message = f"`{written}` does not say where in the project it goes"
         raise ValueError(f"{message}; write `{written}:{name}`")
-    return source, _check_inside(destination)
+    return source, check_inside(destination)
 
 
 def _read_names(written: object) -> object:
@@ -165,7 +171,7 @@ def _read_truth(written: object) -> object:
 
 
 def _read_seconds(written: object) -> object:
-    if written in {"0", "0s"}:
+    if isinstance(written, str) and written in {"0", "0s"}:
         return 0.0
     span = _read_resource("time")(written)
     return span.total_seconds() if isinstance(span, timedelta) else written
@@ -287,7 +293,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_read_names), Form(forms.WORD
 Pack = Annotated[str, BeforeValidator(_read_resource("pack")), Form(forms.PACK)]
 Retries = Annotated[int | dict[str, int], BeforeValidator(_read_retries), Form(forms.RETRIES)]
 Truth = Annotated[bool, BeforeValidator(_read_truth), Form(forms.TRUTH)]
-Seconds = Annotated[float, BeforeValidator(_read_seconds), Form(forms.TIME)]
+Seconds = Annotated[float, BeforeValidator(_read_seconds), Form(forms.SECONDS)]
 Line = Annotated[str, AfterValidator(_check_line), Form(forms.COMMAND)]
 HostName = Annotated[str, AfterValidator(_check_host), Form(forms.HOST)]
 Container = Annotated[str, AfterValidator(_check_container), Form(forms.CONTAINER)]
@@ -305,6 +311,6 @@ Devices = Annotated[str | tuple[str, ...], BeforeValidator(_read_devices), Form(
 Variable = Annotated[str, AfterValidator(_check_variable), Form(forms.variable(NAME_OF_VARIABLE))]
 Environment = dict[Variable, Text]
 Lines = Annotated[str, BeforeValidator(_read_lines), Form(forms.WORDS)]
-Inside = Annotated[str, AfterValidator(_check_inside), Form(forms.INSIDE)]
+Inside = Annotated[str, AfterValidator(check_inside), Form(forms.INSIDE)]
 Pattern = Annotated[str, AfterValidator(_check_metric), Form(forms.METRIC)]
 Source = Annotated[tuple[str, str], BeforeValidator(_read_source), Form(forms.SOURCE)]

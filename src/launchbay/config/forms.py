@@ -88,6 +88,7 @@ CPUS: Schema = _word(_above_zero(NUMBER.pattern), "number", exclusiveMinimum=0)
 MEMORY: Schema = _word(_above_zero(AMOUNT), "number", exclusiveMinimum=0)
 DISK: Schema = _word(rf"{ZERO.pattern}|\s*{AMOUNT}\s*", "number", minimum=0)
 TIME: Schema = _word(_above_zero(f"{SPAN}|{CLOCK}"), "integer", minimum=1)
+SECONDS: Schema = _word(rf"0s?|{_above_zero(f'{SPAN}|{CLOCK}')}", "integer", minimum=0)
 COUNT: Schema = _word("(?=[0-9]{1,9}$)0*[1-9][0-9]*", "integer", minimum=1, maximum=999_999_999)
 WHOLE: Schema = _word("[0-9]{1,9}", "integer", minimum=0, maximum=999_999_999)
 TRUTH: Schema = _word("|".join(map(_any_case, TRUTHS)), "boolean", "integer", minimum=0, maximum=1)
@@ -123,6 +124,18 @@ TOLERATIONS: Schema = {
 }
 INSIDE: Schema = {**TEXT, "pattern": f"^(?!{LEADS_OUT})"}
 SOURCE: Schema = {"type": "string", "pattern": f".:(?!{LEADS_OUT})[^:]*$"}
+FOLDER: Schema = {
+    "anyOf": [
+        {**TEXT, "pattern": r"."},
+        {
+            "type": "object",
+            "properties": {"from": {**TEXT, "pattern": r"."}, "at": TEXT, "ro": TRUTH},
+            "required": ["from"],
+            "additionalProperties": False,
+        },
+    ]
+}
+STORAGE: Schema = _word(r"none|[A-Za-z0-9][\w-]*:\S.*")
 METRIC: Schema = {"type": "string", "pattern": r"\("}
 
 

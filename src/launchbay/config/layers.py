@@ -14,7 +14,7 @@ from launchbay.config.files import Document
 from launchbay.config.problems import config_error
 from launchbay.config.resources import FIELDS, NOBODYS_FAULT, OPPOSITES
 from launchbay.core.errors import BadRequest
-from launchbay.core.job import Policy, Recipe, Resources
+from launchbay.core.job import Policy, Recipe, Resources, Ship
 from launchbay.core.nearest import suggest
 from launchbay.core.python import parse_python
 
@@ -28,6 +28,7 @@ FLAG = "flag"
 OPTIONS = (*SlurmFields.model_fields, *ClusterFields.model_fields)
 DEFAULT_PYTHON = "default_python"
 """What counts as `python` where nobody says anything and there is no image."""
+NOWHERE_TO_SHIP = "none"
 OPPOSITE = {key: other for pair in OPPOSITES for key, other in (pair, pair[::-1])}
 
 
@@ -134,6 +135,9 @@ def make_recipe(layers: Sequence[Layer], private: Private) -> Recipe:
         python=parse_python(_python(merged)),
         setup=merged.get("setup", ""),
         policy=make_policy(merged),
+        folders=tuple(merged.get("folders", {}).values()),
+        ship=_ship(merged),
+        fetch=merged.get("fetch", ()),
         options={key: merged[key] for key in OPTIONS if key in merged},
     )
 
@@ -149,6 +153,12 @@ def make_policy(merged: Mapping[str, Any], under: Policy | None = None) -> Polic
         case dict(by_cause):
             changes["retries"] = {**(under.retries if under else {}), **by_cause}
     return replace(under or Policy(), **changes)
+
+
+def _ship(merged: Mapping[str, Any]) -> Ship | None:
+    place = merged.get("outputs_to", NOWHERE_TO_SHIP)
+    period = {"every_s": merged["ship_every"]} if "ship_every" in merged else {}
+    return None if place == NOWHERE_TO_SHIP else Ship(to=place, **period)
 
 
 def _python(merged: Mapping[str, Any]) -> str:

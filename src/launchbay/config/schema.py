@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import WithJsonSchema as Form
 
+from launchbay.config import forms
 from launchbay.config.common import ClusterFields, Common, Part, Profile, SlurmFields
 from launchbay.config.fields import (
     Command,
@@ -27,10 +29,12 @@ from launchbay.config.fields import (
     TargetName,
     Text,
     Title,
+    Truth,
     Variable,
 )
 from launchbay.config.files import Document
 from launchbay.config.problems import Route  # noqa: TC001
+from launchbay.config.storage import NoKey, StorageUrl, read_buckets
 from launchbay.core.job import DEFAULT_OUTPUTS
 
 MACHINE = "machine"
@@ -93,6 +97,66 @@ def read_blocks(written: object) -> object:
     return [written] if isinstance(written, dict) else written
 
 
+class BucketEntry(Part):
+    """An entry of `bucket:`, a place in object storage."""
+
+    url: StorageUrl = Field(
+        description="`s3://NAME/PREFIX`, `gs://…`, `az://CONTAINER/…`, or the path of a folder."
+    )
+    endpoint: Text | None = Field(
+        default=None, description="Where the service answers; unset is the cloud's own."
+    )
+    region: Text | None = Field(default=None, description="The region that it is in.")
+    account: Text | None = Field(default=None, description="The storage account, of Azure.")
+    profile: Text | None = Field(
+        default=None, description="The profile of your AWS configuration that has its keys."
+    )
+    keys: Variable | None = Field(
+        default=None,
+        description=(
+            "A word at the end of the variables that have its keys: with `WEST` they are "
+            "`AWS_ACCESS_KEY_ID_WEST`, `AWS_SECRET_ACCESS_KEY_WEST` and so on."
+        ),
+    )
+    anonymous: Truth | None = Field(
+        default=None, description="Whether it is asked without keys, though there are some."
+    )
+    access_key: NoKey | None = Field(
+        default=None, description="Nothing: it is given as `AWS_ACCESS_KEY_ID`."
+    )
+    secret_key: NoKey | None = Field(
+        default=None, description="Nothing: it is given as `AWS_SECRET_ACCESS_KEY`."
+    )
+    account_key: NoKey | None = Field(
+        default=None, description="Nothing: it is given as `AZURE_STORAGE_KEY`."
+    )
+    sas_token: NoKey | None = Field(
+        default=None, description="Nothing: it is given as `AZURE_STORAGE_SAS_TOKEN`."
+    )
+
+
+def _bucket_form() -> forms.Schema:
+    """A place, a mapping that has a `url`, or names with either."""
+    fields = BucketEntry.model_fields.items()
+    entry = {
+        "type": "object",
+        "properties": {key: {**forms.TEXT, "description": one.description} for key, one in fields},
+        "required": ["url"],
+        "additionalProperties": False,
+    }
+    place = {**forms.TEXT, "pattern": r"\S"}
+    return {"anyOf": [place, entry, forms.mapping("", {"anyOf": [place, entry]})]}
+
+
+BucketEntries = Annotated[
+    dict[str, BucketEntry], BeforeValidator(read_buckets), Form(_bucket_form())
+]
+BUCKET_WORDS = (
+    "Object storage: one place, `s3://lab/me`, which mirrors the project's folder; or several by "
+    "their names, each a place or a mapping."
+)
+
+
 class Target(Common):
     """A named place to run; each kind of target checks its own further options."""
 
@@ -126,6 +190,13 @@ class Target(Common):
     )
     look_every: Seconds | None = Field(
         default=None, description="How often a Slurm is asked at most; unset is `10s`."
+    )
+    endpoints: dict[str, Text] | None = Field(
+        default=None,
+        description=(
+            "Addresses that runs on this target reach by another name, `{PUBLIC: INSIDE}`: "
+            "variables with the one as value have the other there."
+        ),
     )
 
     @property
@@ -245,6 +316,7 @@ class ExperimentFile(Written, Entry):
         default={},
         description="Name to regular expression with a group, read from the log; the last counts.",
     )
+    bucket: BucketEntries = Field(default={}, description=BUCKET_WORDS)
     code: tuple[Source, ...] = Field(
         default=(),
         description="Paths outside the project that travel with it, `SRC:DST`, as `../lib:lib`.",
@@ -274,6 +346,7 @@ class SiteFile(Written, Common):
     """What a site has prepared for its people: defaults, and targets to build on."""
 
     targets: Targets = Field(default={}, description="Targets of everybody, by their names.")
+    bucket: BucketEntries = Field(default={}, description=BUCKET_WORDS)
 
 
 class UserConfig(Written):
@@ -284,7 +357,4 @@ class UserConfig(Written):
         default=None, description="The target of projects that name none; unset is `local`."
     )
     include: tuple[Text, ...] = Field(default=(), description="Site files to build on.")
-
-
-LATER = frozenset({"folders", "outputs_to", "fetch"})
-"""Keys that have a meaning already, and will have an effect."""
+    bucket: BucketEntries = Field(default={}, description=BUCKET_WORDS)

@@ -15,11 +15,11 @@ from launchbay.config.problems import config_error
 from launchbay.config.resources import OPPOSITES
 from launchbay.config.schema import (
     KEYS_OF,
-    LATER,
     LOCAL,
     MACHINE,
     ONLY_MACHINE,
     SLURM,
+    BucketEntry,
     Dataset,
     ExperimentFile,
     Model,
@@ -53,6 +53,7 @@ EXPECTED = {
 
 FOUND: dict[type, str] = {dict: "a mapping", list: "a list", str: "text"}
 SHAPES: Mapping[str, type[Part]] = {
+    "bucket": BucketEntry,
     "model": Model,
     "dataset": Dataset,
     "run": RunBlock,
@@ -259,7 +260,13 @@ def translate(
     route = (*below, *(key for key in error["loc"] if key != "[key]"))
     if route[:1] == ("run",) and isinstance(document.data.get("run"), dict):
         route = (route[0], *route[2:])
+    # One place without a name is an entry with none.
+    route = tuple(key for key in route if key != "")
     match error["type"]:
+        case "missing":
+            return document.problem(
+                route[:-1], f"no `{route[-1]}`", "say where it is: `url: s3://…`"
+            )
         case "extra_forbidden":
             return _unknown_key(document, _shape_at(shape, route), route)
         case "value_error":
@@ -307,8 +314,6 @@ def _unknown_key(document: Document, shape: type[Part], route: Route) -> Problem
 
 
 def _unknown(key: str, known: Iterable[str], shape: type[Part]) -> tuple[str, str | None]:
-    if key in LATER:
-        return "not supported yet in this version", "take it out for now"
     homes = [place for home, place in HOMES.items() if key in home.spellings()]
     if homes and shape in HOMES:
         return f"not a key of {HOMES[shape]}", f"move it to {' or '.join(homes[:2])}"

@@ -69,6 +69,28 @@ class Policy:
     """How long a run that failed keeps its place, for somebody to look."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A folder that a run finds in its working folder and that is not of its code."""
+
+    name: str
+    """Where in the working folder: `data`, `a/b`."""
+    source: str
+    """A path on the target's machine, a place in object storage, or `claim:NAME`."""
+    at: str = ""
+    """An absolute path where it is wanted, too."""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ship:
+    """Where the outputs and logs of a run are copied while it runs and when it ends."""
+
+    to: str
+    """A place in object storage, as it was written; a run's files go below `<to>/<run id>/`."""
+    every_s: float = 60.0
+
+
 @dataclass(frozen=True)
 class Argv:
     """A command as words, handed to the program verbatim."""
@@ -100,6 +122,10 @@ class Recipe:
     setup: str = ""
     """Shell lines before the command; a failing one fails the run."""
     policy: Policy = field(default_factory=Policy)
+    folders: tuple[Folder, ...] = ()
+    ship: Ship | None = None
+    fetch: tuple[str, ...] = ()
+    """Patterns of outputs that come home with the first look after the end."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What only some kinds of target understand."""
 
@@ -137,6 +163,10 @@ class Job:
     """Where the code was frozen from; paths to it in PYTHONPATH are led to the frozen code."""
     links: Mapping[str, str] = field(default_factory=dict)
     """Where in the working folder to link what, on this machine, stays outside the snapshot."""
+    folders: tuple[Folder, ...] = ()
+    ship: Ship | None = None
+    fetch: tuple[str, ...] = ()
+    """Patterns of outputs that come home with the first look after the end."""
     subfolder: str = ""
     """Where in the code the command starts."""
     outputs: tuple[str, ...] = DEFAULT_OUTPUTS
@@ -164,6 +194,8 @@ def to_record(job: Job) -> dict[str, Any]:
         "script": command.text if isinstance(command, Script) else "",
         "resources": need,
         "policy": dict(vars(job.policy)),
+        "folders": [dict(vars(folder)) for folder in job.folders],
+        "ship": dict(vars(job.ship)) if job.ship else None,
     }
 
 
@@ -182,6 +214,9 @@ def from_record(record: Mapping[str, Any]) -> Job:
             "outputs": tuple(record["outputs"]),
             "modules": tuple(record.get("modules", ())),
             "policy": Policy(**record.get("policy", {})),
+            "folders": tuple(Folder(**folder) for folder in record.get("folders", ())),
+            "ship": Ship(**ship) if (ship := record.get("ship")) else None,
+            "fetch": tuple(record.get("fetch", ())),
             "resources": Resources(
                 **{
                     **need,

@@ -252,5 +252,6 @@ def _desk_job(draft: Draft, recipe: Recipe, subfolder: str) -> Job:
         options=recipe.options,
         project_folder=str(draft.project.folder),
         links=draft.listing.links if draft.place.is_here else {},
+        folders=recipe.folders,
         subfolder=subfolder,
     )
