@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import eventually, require_program
+from tests.real.object_servers import (
+    STORES,
+    AzuriteServer,
+    MotoServer,
+    RcloneServer,
+    started,
+)
 from tests.real.slurm_cluster import ACCOUNTING_PROGRAMS, PROGRAMS, SlurmCluster
 
 from launchbay.hosts.ssh import SSHHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from launchbay.sync.bucket import BucketOptions
 
 
 @dataclass
@@ -265,3 +274,47 @@ def counted(
 ) -> Iterator[SlurmCluster]:
     """The Slurm with accounting and limits, empty, here and in sessions over SSH."""
     yield from _used(counted_slurm, sshd, monkeypatch)
+
+
+def _object_server(kind: str) -> Iterator[Any]:
+    made = started(kind)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def rclone_server() -> Iterator[RcloneServer]:
+    """The S3 of rclone, for each worker of the test run."""
+    yield from _object_server("rclone")
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[MotoServer]:
+    """The S3 of moto, for each worker of the test run."""
+    yield from _object_server("moto")
+
+
+@pytest.fixture(scope="session")
+def azurite_server() -> Iterator[AzuriteServer]:
+    """azurite, for each worker of the test run."""
+    yield from _object_server("azurite")
+
+
+@pytest.fixture(scope="session")
+def folder_server() -> Iterator[Any]:
+    """A folder that holds folders as buckets."""
+    yield from _object_server("folder")
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: pytest.FixtureRequest) -> BucketOptions:
+    """A fresh, empty bucket in each kind of storage."""
+    server = request.getfixturevalue(f"{request.param}_server")
+    options: BucketOptions = server.fresh()
+    return options
+
+
+@pytest.fixture
+def s3(rclone_server: RcloneServer) -> BucketOptions:
+    """A fresh, empty bucket in rclone's S3, which checks keys and signatures."""
+    return rclone_server.fresh()

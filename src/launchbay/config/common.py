@@ -41,7 +41,7 @@ from launchbay.config.storage import Folders, Storage
 class Part(BaseModel):
     """A mapping of the file; a key with nothing behind it counts as not given."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
     @cache

@@ -7,6 +7,8 @@ BayError                 something failed; the message says what, the hint what 
 ├── Unsupported          the target cannot do what a job asks
 ├── MissingExtra         an optional package is not installed
 ├── StoreError           this side cannot write what it must remember
+├── DataError            object storage, or a file on its way there or back, said no
+│   └── ChangedError     an object or a file is another one by now
 └── TargetError          the target said no, or nothing
     ├── Unreachable      trying later may help
     ├── Unauthorized     log in, then try again
@@ -51,6 +53,14 @@ class MissingExtra(BayError):
 
 class StoreError(BayError):
     """This side cannot write or read what it must remember."""
+
+
+class DataError(BayError):
+    """Object storage, or a file on its way there or back, said no."""
+
+
+class ChangedError(DataError):
+    """An object or a file is another one by now; what was read of it is no whole."""
 
 
 class TargetError(BayError):

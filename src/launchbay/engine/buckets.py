@@ -83,6 +83,8 @@ class Buckets:
     @cached_property
     def entries(self) -> dict[str, BucketEntry]:
         """What the files say, by name; the stronger place wins."""
+        if not self._settings.has_files:
+            return {}
         config = self._settings.config
         weaker = [*(site.bucket for site in config.sites), config.user.bucket]
         own = [config.file.bucket] if config.file else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +74,16 @@ class Settings:
 
         return load_configuration(file=self.file, user=self.user, folder=self.folder)
 
+    @property
+    def has_files(self) -> bool:
+        """Whether any file says anything; reading them is dear even where there are none."""
+        places = (user_config_path(), self.folder / "config" / "kube.yaml")
+        return bool(
+            self.path
+            or os.environ.get("BAY_SITE_CONFIG")
+            or any(place.exists() for place in places)
+        )
+
     @cached_property
     def dotenv(self) -> Mapping[str, str]:
         """What the project's `.env` says."""
@@ -98,6 +109,10 @@ class Settings:
 
     def secret(self, name: str) -> str:
         """The value of a secret; the files are read only when one is wanted."""
+        if name.startswith("bay_"):
+            from launchbay.engine.signing import sign  # noqa: PLC0415
+
+            return sign(self, name)
         return self.vault(name)
 
     @property
