@@ -302,6 +302,11 @@ def test_fields(text: str, values: dict[str, Any]) -> None:
             "write `null`, or nothing, and give it as a variable of the environment or of `.env`",
         ),
         (
+            "bucket: {west: {url: s3://lab, engine: s3cmd}}",
+            "2:32: bucket.west.engine: `s3cmd` carries no bytes",
+            "did you mean `s5cmd`? there are: `built-in`, `s5cmd`",
+        ),
+        (
             "bucket: {s3: s3://lab}",
             "2:1: bucket: `s3` cannot be the name of a bucket",
             "choose another",

@@ -167,3 +167,10 @@ def test_user_names_buckets_for_all_projects(tmp_path: Path) -> None:
     known = open_buckets(tmp_path)
 
     assert [known.locate(text).options.url for text in ("a:x", "b:x")] == ["s3://ours", "s3://b"]
+
+
+def test_file_that_runs_nothing(tmp_path: Path) -> None:
+    """A file may be there for its buckets alone; one may have its own engine."""
+    (tmp_path / "bay.yaml").write_text("bucket: {a: {url: s3://a, engine: s5cmd}}\n")
+
+    assert open_buckets(tmp_path).locate("a:x").options.engine == "s5cmd"

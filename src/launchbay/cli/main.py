@@ -22,6 +22,7 @@ COMMANDS = {
     "dev": ("Act", "A place to work by hand, with the code and its Python"),
     "target": ("Set up", "Name the places to run on"),
     "doctor": ("Set up", "Check what works, and say how to mend the rest"),
+    "data": ("Set up", "Object storage beside the working folder"),
     "wait": ("", "Wait for runs; exit 0 only if all succeeded"),
     "diff": ("", "What differs between two runs"),
     "port": ("", "Lead a port of this computer to a run's"),

@@ -48,8 +48,13 @@ class Configuration:
     """The weakest first."""
 
 
-def load_file(path: Path, *, folder: Path | None = None) -> ExperimentFile:
+def load_file(path: Path, *, folder: Path | None = None, runs: bool = True) -> ExperimentFile:
     """The experiment file at `path` with its bases, and the private overlay of the project.
+
+    Args:
+        path: the file.
+        folder: the project's; unset is where the file is.
+        runs: whether it must say what to run.
 
     Raises:
         ConfigError: when anything is wrong with it, with everything that is.
@@ -61,7 +66,7 @@ def load_file(path: Path, *, folder: Path | None = None) -> ExperimentFile:
         # What no line says is still a matter of the file itself.
         places = {**merged.places, (): document.places[()]}
         document = replace(merged, file=document.file, places=places)
-    return validate(document, ExperimentFile)
+    return validate(document, ExperimentFile, runs=runs)
 
 
 def load_user_config(path: Path) -> UserConfig:

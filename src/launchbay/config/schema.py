@@ -34,7 +34,7 @@ from launchbay.config.fields import (
 )
 from launchbay.config.files import Document
 from launchbay.config.problems import Route  # noqa: TC001
-from launchbay.config.storage import NoKey, StorageUrl, read_buckets
+from launchbay.config.storage import Engine, NoKey, StorageUrl, read_buckets
 from launchbay.core.job import DEFAULT_OUTPUTS
 
 MACHINE = "machine"
@@ -120,6 +120,10 @@ class BucketEntry(Part):
     )
     anonymous: Truth | None = Field(
         default=None, description="Whether it is asked without keys, though there are some."
+    )
+    engine: Engine | None = Field(
+        default=None,
+        description="What carries the bytes: `built-in`, which is the default, or `s5cmd`.",
     )
     access_key: NoKey | None = Field(
         default=None, description="Nothing: it is given as `AWS_ACCESS_KEY_ID`."

@@ -14,6 +14,7 @@ from launchbay.config.resources import parse_truth
 from launchbay.core.job import Folder
 from launchbay.core.nearest import suggest
 
+ENGINES = ("built-in", "s5cmd")
 FOLDER_KEYS = ("from", "at", "ro")
 FOLDER_FIX = "write `data: /scratch/data`, `data: s3://lab/data`, or `{from: …, at: …, ro: true}`"
 STORAGE = re.compile(r"none|claim:[a-z0-9][a-z0-9.-]*|[A-Za-z0-9][\w-]*:\S.*", re.ASCII)
@@ -67,6 +68,12 @@ def _refuse_key(written: object) -> object:
     raise ValueError(f"keys do not belong into files; {fix}")
 
 
+def _check_engine(text: str) -> str:
+    if text not in ENGINES:
+        raise ValueError(f"`{text}` carries no bytes; {suggest(text, ENGINES, listing=True)}")
+    return text
+
+
 def read_buckets(written: object) -> object:
     """One place in object storage, or several by their names."""
     if isinstance(written, str):
@@ -96,4 +103,5 @@ Folders = Annotated[
 ]
 Storage = Annotated[str, AfterValidator(_check_storage), Form(forms.STORAGE)]
 StorageUrl = Annotated[str, AfterValidator(_check_url), Form(forms.COMMAND)]
+Engine = Annotated[str, AfterValidator(_check_engine), Form(forms.TEXT)]
 NoKey = Annotated[str, BeforeValidator(_refuse_key), Form({"type": "null"})]

@@ -74,13 +74,18 @@ LONGEST_LIST = 120
 PLACEHOLDER = re.compile(r"(?<!\\)<[A-Za-z_][\w.-]*(:\w+)?>")
 
 
-def validate(document: Document, shape: type[W]) -> W:
+def validate(document: Document, shape: type[W], *, runs: bool = True) -> W:
     """The document as a value of its shape, which remembers the document.
+
+    Args:
+        document: what was read.
+        shape: what it should be.
+        runs: whether an experiment file must say what to run.
 
     Raises:
         ConfigError: when anything is wrong, with everything that is.
     """
-    problems = find_problems(document, shape)
+    problems = find_problems(document, shape, runs=runs)
     if problems:
         raise config_error(problems)
     data, templates = split_templates(document.data, shape)
@@ -89,8 +94,8 @@ def validate(document: Document, shape: type[W]) -> W:
     return written
 
 
-def find_problems(document: Document, shape: type[Written]) -> list[Problem]:
-    """Everything that keeps the document from its shape."""
+def find_problems(document: Document, shape: type[Written], *, runs: bool = True) -> list[Problem]:
+    """Everything that keeps the document from its shape, and from being run if that is meant."""
     problems = _target_problems(document)
     data, _ = split_templates(document.data, shape)
     try:
@@ -101,7 +106,7 @@ def find_problems(document: Document, shape: type[Written]) -> list[Problem]:
     if shape is ExperimentFile:
         problems += _grid_problems(document)
         # A key that is only misspelt is not missing too.
-        if all(problem.hint != "did you mean `command`?" for problem in problems):
+        if runs and all(problem.hint != "did you mean `command`?" for problem in problems):
             problems += _command_problems(document)
     return problems
 

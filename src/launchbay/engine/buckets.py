@@ -133,6 +133,7 @@ class Buckets:
             region=entry.region or "",
             profile=entry.profile or "",
             anonymous=bool(entry.anonymous),
+            engine=entry.engine or "",
             env=_with_keys(self.env, entry.keys or ""),
         )
 
@@ -216,7 +217,7 @@ def open_buckets(here: Path | None = None) -> Buckets:
     from launchbay.engine.settings import read_settings  # noqa: PLC0415
 
     here = (here or Path.cwd()).absolute()
-    return Buckets(read_settings(here), here)
+    return Buckets(read_settings(here, runs=False), here)
 
 
 def _with_keys(env: Mapping[str, str], word: str) -> Mapping[str, str]:

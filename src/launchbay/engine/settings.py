@@ -46,11 +46,12 @@ class Wish:
 class Settings:
     """The experiment file and the user's configuration, as far as they are needed."""
 
-    def __init__(self, folder: Path, *, path: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, path: Path | None = None, runs: bool = True) -> None:
         self.folder = folder
         """The project's folder."""
         self.path = path
         """The experiment file; None where there is none."""
+        self._runs = runs
 
     @cached_property
     def file(self) -> ExperimentFile | None:
@@ -58,7 +59,9 @@ class Settings:
         # pydantic and yaml are dear, and most commands do without.
         from launchbay.config.configuration import load_file  # noqa: PLC0415
 
-        return load_file(self.path, folder=self.folder) if self.path else None
+        if not self.path:
+            return None
+        return load_file(self.path, folder=self.folder, runs=self._runs)
 
     @cached_property
     def user(self) -> UserConfig:
@@ -263,11 +266,11 @@ class Settings:
         return replace(experiment, branches=scripted, name=self.project_name, append="")
 
 
-def read_settings(start: Path) -> Settings:
-    """The settings of the project that `start` is in."""
+def read_settings(start: Path, *, runs: bool = True) -> Settings:
+    """The settings of the project that `start` is in; its file must say what to run, if `runs`."""
     from launchbay.config.paths import find_project  # noqa: PLC0415
 
-    return Settings(find_project(start), path=find_experiment_file(start))
+    return Settings(find_project(start), path=find_experiment_file(start), runs=runs)
 
 
 def read_settings_of(file: Path) -> Settings:

@@ -67,6 +67,8 @@ class BucketOptions:
     """The Azure storage account."""
     profile: str = ""
     anonymous: bool = False
+    engine: str = ""
+    """What carries the bytes, where it is not our own code: `s5cmd`."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where keys are looked up."""
 

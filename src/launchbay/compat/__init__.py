@@ -1,0 +1,1 @@
+"""What the predecessors' users import, with the names that they know."""
