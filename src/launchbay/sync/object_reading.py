@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from launchbay.sync.credentials import Login
     from launchbay.sync.object_store import Patience, Store
 
-CHUNK = 4 * 1024 * 1024
+CHUNK = 1024 * 1024
+PLAIN_CHUNK = 512 * 1024
 _TRIES = 5
 _ADDRESS_S = 3600
 _PAST_THE_END = 416
@@ -130,10 +131,10 @@ class Reading:
             skip = 0 if answer.headers.get("Content-Range") else self.position
             stop = self.position + length - skip
             self.expected = stop if self.end is None else min(stop, self.end)
-            while skip and (passed := answer.read(min(skip, CHUNK))):
+            while skip and (passed := answer.read(min(skip, PLAIN_CHUNK))):
                 skip -= len(passed)
             while self.position < self.expected:
-                chunk: bytes = answer.read(min(CHUNK, self.expected - self.position))
+                chunk: bytes = answer.read(min(PLAIN_CHUNK, self.expected - self.position))
                 if not chunk:
                     return
                 self.position += len(chunk)

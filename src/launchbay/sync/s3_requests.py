@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 from xml.etree import ElementTree as ET
@@ -140,7 +141,7 @@ class S3Requests:
 
 def open_url(request: urllib.request.Request, timeout_s: float, authorities: str = "") -> Any:  # noqa: ANN401
     """Make a request of the standard library's, trusting more than the usual certificates."""
-    context = _trusting(authorities)
+    context = _trusting(authorities) if request.type == "https" else None
     return urllib.request.urlopen(request, timeout=timeout_s, context=context)  # noqa: S310
 
 
@@ -158,7 +159,9 @@ def find_region(endpoint: str, bucket: str, timeout_s: float, authorities: str =
         return ""
 
 
+@cache
 def _trusting(authorities: str) -> ssl.SSLContext:
+    # Reading the usual certificates takes longer than most requests.
     context = ssl.create_default_context()
     if authorities:
         context.load_verify_locations(authorities)
