@@ -54,6 +54,7 @@ def test_folders_of_several_places() -> None:
         ("outputs_to: s3://lab/r", Ship(to="s3://lab/r", every_s=60.0)),
         ("{outputs_to: west:r, ship_every: 30s}", Ship(to="west:r", every_s=30.0)),
         ("{outputs_to: claim:r, ship_every: 0}", Ship(to="claim:r", every_s=0.0)),
+        ("{outputs_to: west:r, ship_only: '*.json'}", Ship(to="west:r", only=("*.json",))),
     ],
 )
 def test_where_outputs_go(written: str, ship: Ship | None) -> None:
@@ -80,7 +81,7 @@ def test_job_remembers() -> None:
         experiment="a",
         command=Argv(("x",)),
         folders=(Folder(name="a", source="/x", read_only=True),),
-        ship=Ship(to="s3://lab/r"),
+        ship=Ship(to="s3://lab/r", only=("*.json",)),
         fetch=("*.json",),
     )
 

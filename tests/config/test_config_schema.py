@@ -42,7 +42,7 @@ kind host root parallel devices profiles profile
 gpus gpu_type gpu_blacklist cpus memory disk time nodes processes
 hostname_whitelist hostname_blacklist
 extra image env modules python setup pack retries resume grace hold
-folders outputs_to ship_every fetch endpoints
+folders outputs_to ship_every ship_only fetch endpoints
 """
 SLURM_KEYS = """
 partition account qos constraint reservation exclusive licenses sbatch launcher binds container

@@ -458,7 +458,9 @@ def test_survey(yard: Yard) -> None:
 
     assert (facts.cpus or 0) >= 1
     assert (facts.memory_mib or 0) > 100
-    assert facts.details == {"python": "", "home": str(yard.shed.folder)}
+    programs = facts.details["programs"]
+    assert set(programs) <= {"bay", "s5cmd", "rclone", "aws", "curl", "python3"}
+    assert facts.details == {"python": "", "home": str(yard.shed.folder), "programs": programs}
     assert not (yard.shed.folder / "bay").exists()
 
 

@@ -163,7 +163,7 @@ class Depot:
         text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
         return LogChunk(text=text, cursor=str(offset + used))
 
-    def pull(self, run_id: str, twin: Path, patterns: Sequence[str] = ()) -> None:
+    def pull(self, run_id: str, twin: Path, patterns: Sequence[str] = ()) -> bool:
         """Have in `twin` what is new of the run's folder; see `Outputs.pull`.
 
         Raises:
@@ -171,11 +171,11 @@ class Depot:
         """
         run = self.run_path(run_id)
         if not self.host.name and Path(run).resolve() == twin.resolve():
-            return
+            return twin.is_dir()
         # Most commands bring nothing.
         from launchbay.backends.depot_pull import pull_run  # noqa: PLC0415
 
-        pull_run(self.host, run, twin, patterns)
+        return pull_run(self.host, run, twin, patterns)
 
     def unwritable(self) -> str:
         """The nearest folder of the root that exists and cannot be written; empty if it can be."""

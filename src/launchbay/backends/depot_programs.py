@@ -27,6 +27,14 @@ WHOLE = ".bay-whole"
 """The last member of every archive that we send."""
 NEWEST, OLDEST = 13, 8
 CANDIDATES = ("python3", *(f"python3.{minor}" for minor in range(NEWEST, OLDEST - 1, -1)), "python")
+FIND_PROGRAMS = """\
+for program in 'bay carry --help' 's5cmd version' 'rclone version' 'aws --version' \\
+    'curl --version' 'python3 --version'; do
+    command -v "${program%% *}" >/dev/null 2>&1 && $program >/dev/null 2>&1 </dev/null || continue
+    printf '%s ' "${program%% *}"
+done
+"""
+"""For `sh`: the programs there that copy to and from object storage, in one line."""
 ASK_PYTHON = f"import sys; print(sys.executable if sys.version_info >= (3, {OLDEST}) else '')"
 
 FIND_PYTHON = f"""\

@@ -161,8 +161,11 @@ def batches(files: Iterable[Remote]) -> Iterator[list[Remote]]:
         yield batch
 
 
-def pull_run(host: Host, run: str, twin: Path, patterns: Sequence[str]) -> None:
-    """Have in `twin` what is new of the folder `run` there: one call lists, further ones send."""
+def pull_run(host: Host, run: str, twin: Path, patterns: Sequence[str]) -> bool:
+    """Have in `twin` what is new of the folder `run` there: one call lists, further ones send.
+
+    Whether there is such a folder.
+    """
     word = f"bay-{os.urandom(12).hex()} "
     listing = host.run(["/bin/sh", "-c", LIST, "sh", run, word]).stdout
     copy = Twin(twin, run)
@@ -174,6 +177,7 @@ def pull_run(host: Host, run: str, twin: Path, patterns: Sequence[str]) -> None:
             names = [f"./{file.source}" for file in batch]
             sent = host.run(["/bin/sh", "-c", SEND, "sh", run, *names])
             copy.unpack(encoded(sent.stdout), batch)
+    return bool(listing)
 
 
 def _pull_large(host: Host, run: str, file: Remote, copy: Twin) -> None:

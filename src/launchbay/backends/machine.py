@@ -67,6 +67,8 @@ CHUNK = 500
 FAR_ROOT = "~/bay"
 """Where a target on another machine keeps runs when it does not say."""
 FAR_UMASK = 0o077
+COPYING_S = 30.0
+"""For a run that copies its outputs, from the word to end to its end."""
 SEEN = frozenset({"devices", "hide_gpus"})
 """What of a job's needs says which GPUs it sees."""
 
@@ -185,15 +187,17 @@ class MachineBackend(
 
     def survey(self) -> Facts:
         try:
-            (line,) = self._pack("survey", "")
+            # This machine is looked at by every plan, and has launchbay.
+            (line,) = self._pack("survey", "", *(["programs"] if self._host.name else []))
         except NoPython:
             return self._serial.survey()
+        programs = {"programs": line["programs"]} if "programs" in line else {}
         return Facts(
             seen_at=time.time(),
             cpus=line["cpus"],
             memory_mib=line["memory_mib"],
             gpus=tuple((index, name) for index, name in line["gpus"]),
-            details={"python": line["python"], "home": line["home"]},
+            details={"python": line["python"], "home": line["home"], **programs},
         )
 
     def discover(self) -> list[Handle]:
@@ -211,8 +215,8 @@ class MachineBackend(
         if packed or not serial:
             list(self._pack("look", self._question([])))
 
-    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
-        self._depot.pull(handle.run_id, twin, patterns)
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
+        return self._depot.pull(handle.run_id, twin, patterns)
 
     def dispose(self, handles: Sequence[Handle]) -> None:
         remove_folders(self._depot, [handle.run_id for handle in handles])
@@ -322,7 +326,7 @@ class MachineBackend(
             # They lead to places on this machine.
             "links": {} if self._host.name else job.links,
             "native_id": queue_id(QUEUE, plan_id, job.run_id, job.attempt),
-            "needs": self._limits.render_needs(job.resources),
+            "needs": self._limits.render_needs(job.resources) | _grace(job),
             "caps": self._limits.render_caps(job),
         }
 
@@ -343,12 +347,14 @@ class MachineBackend(
         runs = [[handle.run_id, attempt_of(handle)] for handle in handles]
         return json.dumps({"root": str(self._options.root), "runs": runs})
 
-    def _pack(self, verb: str, stdin: str) -> Iterator[dict[str, Any]]:
+    def _pack(self, verb: str, stdin: str, *words: str) -> Iterator[dict[str, Any]]:
         # A survey is part of planning, which writes nothing.
         look_round = verb == "survey"
         depot = self._depot
         done = (
-            depot.visit("pack.py", verb) if look_round else depot.call("pack.py", verb, stdin=stdin)
+            depot.visit("pack.py", verb, *words)
+            if look_round
+            else depot.call("pack.py", verb, stdin=stdin)
         )
         for text in done.stdout.splitlines():
             line = json.loads(text)
@@ -396,6 +402,11 @@ def parse_devices(value: str | Sequence[str]) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return tuple(map(str, range(int(value))))
     return tuple(map(str, value))
+
+
+def _grace(job: Job) -> dict[str, float]:
+    """How long a run that is told to end may take, where it has outputs to copy."""
+    return {"grace_s": COPYING_S} if job.ship else {}
 
 
 def _by_queue(handles: Iterable[Handle]) -> tuple[list[Handle], list[Handle]]:

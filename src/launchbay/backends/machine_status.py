@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 HELD = "held"
 """The phase of a run that had failed, and kept its place for somebody to look."""
+COPYING = "it has ended and copies its outputs"
+UNSHIPPED = "its outputs were not copied to where they were to go"
 STATES = {
     "waiting": State.QUEUED,
     "running": State.RUNNING,
@@ -23,11 +25,14 @@ STATES = {
 def parse_status(line: Mapping[str, Any]) -> Status:
     """What pack.py's `look` says of one run."""
     state = _ended_state(line) if line["state"] == "ended" else STATES[line["state"]]
+    reason = _reason(line, state)
+    if line.get("unshipped"):
+        reason = "; ".join(filter(None, [reason, f"{UNSHIPPED}: {line['unshipped']}"]))
     return Status(
         state=state,
         cause=_cause(line) if state is State.FAILED else None,
         exit_code=line.get("code"),
-        reason=_reason(line, state),
+        reason=reason,
         nodes=(line["host"],) if line.get("host") else (),
         started_at=line.get("started"),
         ended_at=line.get("ended"),
@@ -79,6 +84,8 @@ def _reason(line: Mapping[str, Any], state: State) -> str:
                 f"{line['ahead']} before it in this machine's queue" if line["ahead"] else "next"
             )
             return f"{ahead}; {line['why']}" if line["why"] else ahead
+        case State.RUNNING if line.get("copying"):
+            return COPYING
         case State.RUNNING if line.get("held") is not None:
             return f"it failed with code {line['held']} and keeps its place; `bay shell` goes there"
         case State.LOST if line["why"] == "unknown":
@@ -96,7 +103,7 @@ def _failure(line: Mapping[str, Any]) -> str:
     code = line["code"]
     if line["stop"] == "timeout" and line["phase"] != HELD:
         return "its time limit was over"
-    if line["phase"] == "setup":
+    if line["phase"] == "setup" and not line.get("why"):
         return f"its set-up failed with code {code}"
     if line.get("why"):
         return str(line["why"])

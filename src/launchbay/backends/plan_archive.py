@@ -7,8 +7,10 @@ import tarfile
 from typing import TYPE_CHECKING
 
 from launchbay.backends.sheet import (
+    is_own,
+    own_secrets_name,
     parse_document,
-    render_exports,
+    render_secrets,
     secret_groups,
     secrets_name,
 )
@@ -25,7 +27,10 @@ def archive_plan(plan: Plan, secret: Callable[[str], str]) -> str:
     files = parse_document(plan.document)
     for group, names in enumerate(secret_groups(plan.jobs)):
         if names:
-            files[secrets_name(group)] = render_exports({name: secret(name) for name in names})
+            files[secrets_name(group)] = render_secrets({name: secret(name) for name in names})
+    for job in plan.jobs:
+        if own := {name: secret(name) for name in job.secrets if is_own(name)}:
+            files[own_secrets_name(job.run_id)] = render_secrets(own)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         # The last one tells that nothing broke off before it.

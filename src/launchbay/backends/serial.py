@@ -7,11 +7,12 @@ import time
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from launchbay.backends.depot_programs import FIND_PROGRAMS
 from launchbay.backends.machine_status import parse_status
 from launchbay.backends.names import SERIAL, attempt_of, plan_of, queue_id
 from launchbay.backends.plan_archive import archive_plan
 from launchbay.backends.sheet import render_document, render_sheet
-from launchbay.backends.slurm_status import Record, Records, flatten, parse_look
+from launchbay.backends.slurm_status import Record, Records, flatten, is_copying, parse_look
 from launchbay.core.backend import Facts, Plan, Room
 from launchbay.core.errors import Rejected, Unreachable
 from launchbay.core.run import Handle, Status
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from launchbay.core.job import Job
 
 UNWRITTEN = 73
-NAMED = 4
+NAMED = 5
 """Lines that a survey prints in any case."""
 ONE_BY_ONE = "runs go one after another there, for want of Python 3.8"
 LOSSES = {
@@ -34,12 +35,14 @@ LOSSES = {
 }
 HEARD = re.compile(r"^(waiting|alive|gone|restarted|unstarted) (\S+) (\d+)$", re.MULTILINE)
 
-# Processors that we may use, memory in KiB, the home, the machine's name; then a line for each GPU.
-SURVEY = """\
+# Processors that we may use, memory in KiB, the home, the machine's name, programs that copy data;
+# then a line for each GPU.
+SURVEY = f"""\
 nproc 2>/dev/null || grep -c '^processor' /proc/cpuinfo 2>/dev/null || echo
 sed -n 's/^MemTotal: *\\([0-9]*\\) kB$/\\1/p' /proc/meminfo 2>/dev/null | grep . || echo
 printf '%s\\n' "$HOME"
 uname -n
+{FIND_PROGRAMS}echo
 nvidia-smi --query-gpu=index,name --format=csv,noheader 2>/dev/null || true
 """
 
@@ -115,18 +118,18 @@ class SerialQueue:
 
     def survey(self) -> Facts:
         """Look round, without changing anything."""
-        cpus, memory, home, _, *gpus = self._look_round()
+        cpus, memory, home, _, programs, *gpus = self._look_round()
         return Facts(
             seen_at=time.time(),
             cpus=int(cpus) if cpus else None,
             memory_mib=int(memory) // 1024 if memory else None,
             gpus=tuple(_parse_gpu(line) for line in gpus),
-            details={"python": "", "home": home},
+            details={"python": "", "home": home, "programs": programs.split()},
         )
 
     def capacity(self) -> list[Room]:
         """All of the machine, or nothing while a run runs."""
-        cpus, _, _, name, *gpus = self._look_round()
+        cpus, _, _, name, _, *gpus = self._look_round()
         said = self._call("look").splitlines()
         total = {"cpus": int(cpus or 1), "gpus": len(gpus)}
         return [
@@ -169,6 +172,8 @@ class SerialQueue:
 
 def _judge(record: Record, word: str, place: int | None) -> dict[str, Any]:
     """The state of a run, from its records and what was heard of it."""
+    if is_copying(record) and word == "alive":
+        return {"state": "running", "why": "", "copying": True}
     if "exit" in record.events:
         return {}
     if word in LOSSES:

@@ -73,7 +73,7 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
             "bay_job": _own_part(record, alike),
             **_values(job),
             "bay_env_text": _env_text_of(
-                job, texts, plan=plan, secrets=groups.index(job.secrets), after=after
+                job, texts, plan=plan, secrets=groups.index(common_secrets(job)), after=after
             ),
             "bay_own_text": _own_text(job, target),
         }
@@ -92,7 +92,36 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
 
 def secret_groups(jobs: Iterable[Job]) -> list[tuple[str, ...]]:
     """The sets of secrets that runs ask for; each is kept once, in a file of its own."""
-    return list(dict.fromkeys(job.secrets for job in jobs))
+    return list(dict.fromkeys(common_secrets(job) for job in jobs))
+
+
+def common_secrets(job: Job) -> tuple[str, ...]:
+    """The secrets that a run may have in common with others."""
+    return tuple(name for name in job.secrets if not is_own(name))
+
+
+def is_own(name: str) -> bool:
+    """Whether every run has another value of a secret."""
+    return name.startswith("bay_puts ")
+
+
+def own_secrets_name(run_id: str) -> str:
+    """The file of what only one run has, beside the sheet."""
+    return f"own-{run_id}.sh"
+
+
+def render_secrets(values: Mapping[str, str]) -> str:
+    """Shell lines that set the secrets.
+
+    Those that run.sh needs, and no program is to see, have names of several words, of which the
+    first is the variable's.
+    """
+    lines = [
+        f"{name.split(' ')[0]}={shlex.quote(values[name])}\n"
+        for name in sorted(values)
+        if name.startswith("bay_")
+    ]
+    return render_exports(values) + "".join(lines)
 
 
 def secrets_name(group: int) -> str:
@@ -146,8 +175,16 @@ def _env_text_of(
 ) -> str:
     """The environment's text, made once for runs that are given the very same."""
     given = (job.env, job.options, job.resources, job.policy, job.outputs)
-    words = (job.experiment, job.secrets, job.image, job.modules, job.snapshot, job.subfolder)
+    words = (
+        job.experiment,
+        common_secrets(job),
+        job.image,
+        job.modules,
+        job.snapshot,
+        job.subfolder,
+    )
     key = (*map(id, given), *words, job.origin, job.project_folder, isinstance(job.command, Argv))
+    key += (job.carriage,)
     if key not in known:
         known[key] = _env_text(job, plan=plan, secrets=secrets, after=after)
     return known[key]
@@ -208,9 +245,12 @@ def _env_text(job: Job, *, plan: str, secrets: int, after: str) -> str:
         "each_output() {\n:\n",
         "".join(f'"$1" {shlex.quote(name)}\n' for name in job.outputs),
         "}\n",
+        job.carriage,
     ]
-    if job.secrets:
+    if any(not is_own(name) for name in job.secrets):
         lines.append(f'. "$bay_plan/{secrets_name(secrets)}"\n')
+    if any(map(is_own, job.secrets)):
+        lines.append(f'. "$bay_plan/{own_secrets_name("$BAY_RUN_ID")}"\n')
     return "".join(lines)
 
 

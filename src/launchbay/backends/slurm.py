@@ -236,8 +236,8 @@ class SlurmBackend(
             if done.code != REFUSED:
                 self._said(done.code, done.stdout, done.stderr)
 
-    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
-        self._depot.pull(handle.run_id, twin, patterns)
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
+        return self._depot.pull(handle.run_id, twin, patterns)
 
     def dispose(self, handles: Sequence[Handle]) -> None:
         remove_folders(self._depot, [handle.run_id for handle in handles])

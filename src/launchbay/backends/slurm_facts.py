@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from launchbay.backends.depot_programs import FIND_PROGRAMS
 from launchbay.backends.slurm_words import parse_minutes
 from launchbay.core.backend import Room
 
@@ -49,6 +50,8 @@ guarded sacctmgr -n -P show assoc where user="$me" format={ASSOCIATIONS}
 section accounts; guarded sacctmgr -n -P show assoc where user= format={ASSOCIATIONS}
 section default; guarded sacctmgr -n -P show user where name="$me" format=DefaultAccount
 section qos; guarded sacctmgr -n -P show qos format={QOS}
+section programs
+{FIND_PROGRAMS}
 section folders
 for folder in "$SCRATCH" "$PSCRATCH" "$WORK" "$WORKDIR" "$PROJECT" "/scratch/$me" \
     "/scratch/users/$me" "/work/$me" "/data/$me" "$HOME"; do
@@ -93,7 +96,7 @@ def parse_survey(text: str) -> dict[str, Any]:
     """What the cluster is, as plain data: the `details` of its facts; unknown is None or empty.
 
     Keys: version, cluster, user, uid, home, folders, max_array, max_jobs, accounting, enforced,
-    partitions, accounts, qos, default_account, submit_limit.
+    partitions, accounts, qos, default_account, submit_limit; programs that copy data, where seen.
     """
     sections = defaultdict(list, split_sections(text))
     config = _config(sections["config"])
@@ -118,6 +121,8 @@ def parse_survey(text: str) -> dict[str, Any]:
         "default_account": (*sections["default"], "")[0].strip("|"),
         "qos": _qos(sections["qos"], {name for entry in accounts for name in entry["qos"]}),
     }
+    if "programs" in sections:
+        details["programs"] = " ".join(sections["programs"]).split()
     return {**details, "submit_limit": submit_limit(details)}
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.machine_status import HELD, parse_status
+from launchbay.backends.machine_status import COPYING, HELD, parse_status
 from launchbay.backends.slurm_words import (
     ended_status,
     explain_waiting,
@@ -168,6 +168,8 @@ def _going(
     if not packed:
         line = {**line, "host": line["host"] or next(iter(listed.nodes), None)}
     completing = listed.state == "COMPLETING"
+    if listed.state == "RUNNING" and is_copying(record):
+        return _status(line, number, State.RUNNING, COPYING)
     if packed and "exit" in record.events and not _is_told(record):
         return _finished(line, number)
     if (packed or completing) and "exit" in record.events:
@@ -299,8 +301,25 @@ def flatten(record: Record, records: Records) -> dict[str, Any]:
         stop = "cancel" if "cancel" in record.marks else ""
         stop = "timeout" if "timeout" in record.marks else stop
         line |= {**ended, "ended": ended.get("at"), "state": "ended", "stop": stop}
+        line["unshipped"] = _unshipped(record)
         line["cut"] = "cut" in record.marks
     return line
+
+
+def is_copying(record: Record) -> bool:
+    """Whether it has ended and its outputs are, or were, on their way to somewhere else."""
+    events = record.events
+    return bool(events.get("exit", {}).get("ships")) and not events.keys() & {
+        "shipped",
+        "unshipped",
+    }
+
+
+def _unshipped(record: Record) -> str:
+    """Why outputs are not where they were to be copied; empty when they are."""
+    if is_copying(record):
+        return "it was ended meanwhile"
+    return str(record.events.get("unshipped", {}).get("why") or "")
 
 
 def _metrics(record: Record, records: Records) -> dict[str, Any]:

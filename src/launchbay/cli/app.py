@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 ALIASES = {"context": "target"}
+UNLISTED = frozenset({"carry"})
+"""Commands that are for nodes, not for people."""
 
 
 class LateGroup(click.Group):
@@ -33,7 +35,7 @@ class LateGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002, D102
         cmd_name = ALIASES.get(cmd_name, cmd_name)
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in UNLISTED:
             return None
         return cast("click.Command", import_module(f"launchbay.cli.{cmd_name}").command)
 
@@ -41,7 +43,7 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        known = name in COMMANDS or name in ALIASES
+        known = name in COMMANDS or name in ALIASES or name in UNLISTED
         if not known and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"there is no command `{name}`; {suggest(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)

@@ -16,6 +16,7 @@ from launchbay.engine.fetch import (
     Fetching,
     experiment_folder,
     fetch,
+    has_files,
     prepare_results,
     write_table,
 )
@@ -50,7 +51,7 @@ def command(
     """
     runs = select(lab.store, selection) if selection.given else [one(lab, selection)]
     now = lab.refresh(runs).runs
-    there = [run for run in now if run.place.get("host") or lab.folder(run).is_dir()]
+    there = [run for run in now if has_files(lab, run)]
     if len(there) < len(runs):
         say(f"{len(runs) - len(there)} of {len(runs)} runs have no files here")
     if not there:
@@ -76,6 +77,9 @@ def _report(fetched: Sequence[Fetched], folders: Sequence[Path]) -> None:
         if part.left_out:
             names = ", ".join(part.left_out[:3]) + (" …" if len(part.left_out) > 3 else "")  # noqa: PLR2004
             say(f"{part.run.suffix}: left out, links to elsewhere or no files: {names}")
+    for part in fetched:
+        if part.origin:
+            say(f"{part.run.suffix}: from {part.origin}")
     files = sum(part.copied for part in fetched)
     size = render_size(sum(part.size for part in fetched))
     say(f"{files} files ({size}) of {len(fetched)} run{'s' * (len(fetched) != 1)} copied to")

@@ -44,6 +44,7 @@ def command(
 ) -> None:
     """Print what runs printed, finished or not; of several runs, each line with its run."""
     keep = _filter(grep)
+    lab.tell = say
     runs = select(lab.store, selection) if selection.given else [one(lab, selection)]
     if not runs:
         say("no such runs")

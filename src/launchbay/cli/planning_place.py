@@ -54,6 +54,7 @@ def place_lines(draft: Draft, sent: Sent) -> Iterator[str]:
         yield " · ".join(ways)
     if not draft.place.is_here and isinstance(draft.place.backend, Survey):
         yield _known(draft)
+    yield from _data(draft, sent.recipes.values())
     yield from _links(draft)
 
 
@@ -90,6 +91,18 @@ def _known(draft: Draft) -> str:
     age_s = time.time() - facts.seen_at
     when = "just now" if age_s < JUST_NOW_S else f"{render_span(age_s)} ago"
     return f"limits of {name} as seen {when}"
+
+
+def _data(draft: Draft, recipes: Iterable[Recipe]) -> Iterator[str]:
+    """What is brought, linked and copied, and by what; each once."""
+    given = [recipe for recipe in recipes if recipe.folders or recipe.ship or recipe.fetch]
+    if not given:
+        return
+    # Few plans have any.
+    from launchbay.engine.shipping import describe  # noqa: PLC0415
+
+    lines = (line for recipe in given for line in describe(draft, recipe))
+    yield from dict.fromkeys(lines)
 
 
 def _links(draft: Draft) -> Iterator[str]:

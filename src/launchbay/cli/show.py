@@ -68,6 +68,7 @@ def _render(run: Run, lab: Lab) -> str:
         "took": None if spent is None else render_span(spent),
         "launched by": " ".join(record["launched_by"]),
         "outputs": record["out"],
+        "copied to": record["shipped_to"],
         "folder": record["paths"]["folder"],
     }
     lines = [_headline(run, lab), ""]
@@ -120,6 +121,7 @@ def _record(run: Run, lab: Lab) -> dict[str, Any]:
             }
             for attempt in attempts
         ],
+        "shipped_to": lab.shipped_to(run),
         "resources": dict(run.resources),
         "image": None,
         "env": _read_environment(lab, run),

@@ -170,6 +170,10 @@ class DataFields(Part):
         default=None,
         description="How often they are copied while it runs; unset is `1m`, `0` only at the end.",
     )
+    ship_only: Names | None = Field(
+        default=None,
+        description="The outputs that are copied, as `['*.json', best/]`; unset is all.",
+    )
     fetch: Names | None = Field(
         default=None,
         description="Outputs that come home with the first look after the end, as `['*.json']`.",

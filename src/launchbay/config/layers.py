@@ -157,8 +157,10 @@ def make_policy(merged: Mapping[str, Any], under: Policy | None = None) -> Polic
 
 def _ship(merged: Mapping[str, Any]) -> Ship | None:
     place = merged.get("outputs_to", NOWHERE_TO_SHIP)
-    period = {"every_s": merged["ship_every"]} if "ship_every" in merged else {}
-    return None if place == NOWHERE_TO_SHIP else Ship(to=place, **period)
+    if place == NOWHERE_TO_SHIP:
+        return None
+    written = {"every_s": merged.get("ship_every"), "only": merged.get("ship_only")}
+    return Ship(to=place, **{key: value for key, value in written.items() if value is not None})
 
 
 def _python(merged: Mapping[str, Any]) -> str:

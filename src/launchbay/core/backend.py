@@ -155,8 +155,10 @@ class Feeding(Protocol):
 class Outputs(Protocol):
     """Holds the files of runs elsewhere."""
 
-    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> None:
+    def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
         """Have in `twin` what is new of the run's folder: outputs, logs, records.
+
+        Whether the run has a folder there.
 
         A file that is there as it is, by size and time, is not sent again; each is written whole
         or not at all. What may hold secrets stays where it is, and so does the working folder.

@@ -89,6 +89,9 @@ class Ship:
     to: str
     """A place in object storage, as it was written; a run's files go below `<to>/<run id>/`."""
     every_s: float = 60.0
+    """0 is only at the end."""
+    only: tuple[str, ...] = ()
+    """Patterns of the outputs that are wanted there; empty is all."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,8 @@ class Job:
     ship: Ship | None = None
     fetch: tuple[str, ...] = ()
     """Patterns of outputs that come home with the first look after the end."""
+    carriage: str = ""
+    """Shell lines for the node: which folders to bring, where to ship, and what tools need."""
     subfolder: str = ""
     """Where in the code the command starts."""
     outputs: tuple[str, ...] = DEFAULT_OUTPUTS
@@ -215,7 +220,7 @@ def from_record(record: Mapping[str, Any]) -> Job:
             "modules": tuple(record.get("modules", ())),
             "policy": Policy(**record.get("policy", {})),
             "folders": tuple(Folder(**folder) for folder in record.get("folders", ())),
-            "ship": Ship(**ship) if (ship := record.get("ship")) else None,
+            "ship": _read_ship(record.get("ship")),
             "fetch": tuple(record.get("fetch", ())),
             "resources": Resources(
                 **{
@@ -226,3 +231,7 @@ def from_record(record: Mapping[str, Any]) -> Job:
             ),
         }
     )
+
+
+def _read_ship(record: Mapping[str, Any] | None) -> Ship | None:
+    return Ship(**{**record, "only": tuple(record.get("only", ()))}) if record else None

@@ -14,7 +14,7 @@ from launchbay.core.naming import launch_tag
 from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments
-from launchbay.engine.launch import LATELY_S, labels_of, next_attempt
+from launchbay.engine.launch import LATELY_S, arranger, labels_of, next_attempt, note_carriage
 from launchbay.engine.plans import find_job, keep_plans, kept_plans
 from launchbay.engine.project import owned_launch
 from launchbay.engine.record import record_launch
@@ -88,13 +88,17 @@ def _rerun_on(
     ]
     jobs = [_next_job(lab, old, new, how) for old, new in zip(runs, again, strict=True)]
     for name in sorted({name for job in jobs for name in job.secrets}):
-        lab.settings.secret(name)
-    jobs = _enter(lab, place, jobs)
+        # Those of ours are made when they are sent.
+        if not name.startswith("bay_"):
+            lab.settings.secret(name)
+    arrange = arranger(lab.settings, place, lab.project.folder, launch=tag)
+    jobs = [arrange(job) for job in _enter(lab, place, jobs)]
     # Before anything is remembered: a target that does not answer leaves nothing half done.
     stage(lab, place.backend, {run.code for run in again})
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)
+        note_carriage(lab, folder, jobs)
         if not place.is_here:
             keep_plans(folder, plans, target=target, place=place.where)
         with lab.store.transaction():

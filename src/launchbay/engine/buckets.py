@@ -83,7 +83,7 @@ class Buckets:
     @cached_property
     def entries(self) -> dict[str, BucketEntry]:
         """What the files say, by name; the stronger place wins."""
-        if not self._settings.has_files:
+        if not self._settings.mentions("bucket"):
             return {}
         config = self._settings.config
         weaker = [*(site.bucket for site in config.sites), config.user.bucket]
@@ -93,7 +93,7 @@ class Buckets:
     @cached_property
     def folders(self) -> dict[str, str]:
         """The project's folders that are in object storage, with where."""
-        file = self._settings.file
+        file = self._settings.file if self._settings.mentions("folders") else None
         written = (file.folders if file else None) or {}
         return {name: one.source for name, one in written.items() if is_storage(one.source)}
 

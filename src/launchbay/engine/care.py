@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SCRATCH = "tmp"
 ENVIRONMENT = re.compile(r"/envs/([0-9a-f]{12})\b")
 """How a run names the environment that it enters."""
+KEPT = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
+"""How a run names a folder that was fetched for it."""
 SNAPSHOT = re.compile(r'"snapshot": "([^"]+)"')
 """How a job names its code."""
 SHEETS = ("sheet", "shared.sh")
@@ -126,7 +128,7 @@ def find_waste(lab: Lab, *, older_s: float) -> list[Waste]:
     found = [
         Waste(kind=kind, root=root, path=path)
         for root in roots
-        for kind in ("snapshots", "trees", "launches", "origins", "envs")
+        for kind in ("snapshots", "trees", "launches", "origins", "envs", "data")
         for path in _entries(root / kind)
         if path.lstat().st_mtime < before and not _is_needed(kind, path, needed)
     ]
@@ -229,14 +231,17 @@ def _read_sheet(path: Path) -> set[str]:
     except OSError as err:
         hint = "mend or remove that plan first; nothing was removed"
         raise StoreError(f"`{path}` cannot be read: {err}", hint=hint) from err
-    return {*SNAPSHOT.findall(text), *ENVIRONMENT.findall(text)}
+    return {*SNAPSHOT.findall(text), *ENVIRONMENT.findall(text), *KEPT.findall(text)}
 
 
 def _read_references(path: Path) -> set[str]:
     try:
         job = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-        entered = ENVIRONMENT.findall(job.get("entry", ""))
-        return {job["snapshot"], job["labels"].get("launch", ""), job["origin"], *entered}
+        named = [
+            *ENVIRONMENT.findall(job.get("entry", "")),
+            *KEPT.findall(job.get("carriage", "")),
+        ]
+        return {job["snapshot"], job["labels"].get("launch", ""), job["origin"], *named}
     except FileNotFoundError:
         return set()
     except (OSError, ValueError, KeyError, TypeError) as err:
@@ -251,8 +256,8 @@ def _is_needed(kind: str, path: Path, needed: set[str]) -> bool:
             return path.name.partition("-")[0] in needed
         case "origins":
             return str(path) in needed
-        case "envs":
-            # Beside each stand the code that it was built from, and its lock.
+        case "envs" | "data":
+            # Beside each stand the code that it was built from, its lock and its mark.
             return path.name.partition(".")[0] in needed
     return path.name in needed
 

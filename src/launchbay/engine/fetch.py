@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.core import rundir
 from launchbay.core.backend import Outputs
-from launchbay.core.errors import StoreError
+from launchbay.core.errors import StoreError, TargetError
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.engine.code import find_code
 from launchbay.engine.results import tabulate
@@ -63,6 +63,8 @@ class Fetched:
     """Bytes that were copied now."""
     left_out: tuple[str, ...]
     """Outputs that are links to elsewhere, or no files."""
+    origin: str = ""
+    """The place in object storage that it came from, where its target had it no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,7 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
     Raises:
         StoreError: when something cannot be read or written.
     """
-    bring_home(lab, run, how.patterns)
+    origin = bring_home(lab, run, how.patterns)
     source, place = lab.folder(run), experiment_folder(how.place, run.experiment) / run.id
     outputs, left_out = _list_outputs(source, how.patterns, _unmoved(source, run))
     wanted = {**outputs, **_list_records(source, run)}
@@ -120,19 +122,51 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
         copied=len(copied),
         size=sum(copied),
         left_out=tuple(sorted(left_out)),
+        origin=origin,
     )
 
 
-def bring_home(lab: Lab, run: Run, patterns: Sequence[str] = ()) -> None:
+def bring_home(lab: Lab, run: Run, patterns: Sequence[str] = ()) -> str:
     """Have the files of a run elsewhere in its folder here, as far as they are new.
 
+    Where its target does not answer, or has no files of it any more, they come from where the run
+    has copied them to: then that place is returned.
+
     Raises:
+        DataError: when they are in object storage, and that does not let us.
         StoreError: when they cannot be written.
-        TargetError: when its target does not answer.
+        TargetError: when its target does not answer, and they are nowhere else.
     """
+    try:
+        there = _pull(lab, run, patterns)
+    except TargetError:
+        if url := _from_store(lab, run, patterns):
+            return url
+        raise
+    return "" if there or not run.state.final else _from_store(lab, run, patterns)
+
+
+def _pull(lab: Lab, run: Run, patterns: Sequence[str]) -> bool:
+    """Bring what the target has; whether it has a folder of the run."""
+    if not run.place.get("host"):
+        return lab.folder(run).is_dir()
     backend = lab.targets.reopen(run)
-    if run.place.get("host") and run.native_id and isinstance(backend, Outputs):
-        backend.pull(run.handle, lab.folder(run), patterns=patterns)
+    if not run.native_id or not isinstance(backend, Outputs):
+        return True
+    return backend.pull(run.handle, lab.folder(run), patterns=patterns)
+
+
+def _from_store(lab: Lab, run: Run, patterns: Sequence[str]) -> str:
+    if not lab.shipped_to(run):
+        return ""
+    from launchbay.engine.homing import bring_from_store  # noqa: PLC0415
+
+    return bring_from_store(lab, run, patterns)
+
+
+def has_files(lab: Lab, run: Run) -> bool:
+    """Whether a run left anything that can be fetched: here, elsewhere, or in object storage."""
+    return bool(run.place.get("host") or lab.folder(run).is_dir() or lab.shipped_to(run))
 
 
 def was_fetched(lab: Lab, run: Run) -> bool:

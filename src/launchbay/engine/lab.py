@@ -35,6 +35,8 @@ LONGEST_WAIT_S = 1.0
 LOOKING_SHARE = 10
 LONGEST_REST_S = 10.0
 SETTLE_S = 60.0
+CARRIAGE = "carriage.json"
+"""In a launch's folder: where its runs copy to, and what is wanted here; see `homing.py`."""
 
 
 @contextmanager
@@ -150,7 +152,18 @@ class Lab:
         )
         self.store.add(further)
         self.store.update(run for run in seen.news if run.attempt == before[run.id])
+        self._bring_wanted(seen.news)
         return self._fed(seen)
+
+    def _bring_wanted(self, news: Sequence[Run]) -> None:
+        """Have at home what runs elsewhere that have just ended were asked for."""
+        ended = [run for run in news if run.state.final and run.place.get("host")]
+        launches = {run.launch: self.launch_folder(run) for run in ended}
+        noted = {tag for tag, folder in launches.items() if (folder / CARRIAGE).exists()}
+        if noted:
+            from launchbay.engine.homing import fetch_wanted  # noqa: PLC0415
+
+            fetch_wanted(self, [run for run in ended if run.launch in noted])
 
     def _told(self, seen: Look) -> Look:
         """The look, with what the logs of failed runs tell of why."""
@@ -250,6 +263,18 @@ class Lab:
         host, root = run.place.get("host"), run.place["root"]
         return f"{host}:{root}/runs/{run.id}" if host else str(self.folder(run))
 
+    def launch_folder(self, run: Run) -> Path:
+        """What belongs to all runs of the run's launch."""
+        return self._bay(run) / "launches" / run.launch
+
+    def shipped_to(self, run: Run) -> str:
+        """Where in object storage a run copies its outputs to; empty for nowhere."""
+        if not (self.launch_folder(run) / CARRIAGE).exists():
+            return ""
+        from launchbay.engine.homing import shipped_to  # noqa: PLC0415
+
+        return shipped_to(self, run)
+
     def _bay(self, run: Run) -> Path:
         """Where the run's own project keeps what it knows."""
         if run.project == self.project.id:
@@ -259,7 +284,8 @@ class Lab:
 
     def read_log(self, run: Run, *, rank: int = 0, cursor: str = "") -> LogChunk:
         """What the run's present attempt printed since `cursor`."""
-        if run.place.get("host") and not cursor:
+        gone = run.state.final and not self.folder(run).is_dir()
+        if not cursor and (run.place.get("host") or gone):
             from launchbay.engine.logs import read_kept  # noqa: PLC0415
 
             return read_kept(self, run, rank)

@@ -25,9 +25,11 @@ from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from launchbay.core.job import Recipe
     from launchbay.engine.lab import Lab
+    from launchbay.engine.settings import Settings
     from launchbay.engine.targets import Place
     from launchbay.engine.vault import Vault
 
@@ -45,8 +47,13 @@ class Draft:
     listing: Listing
     same_code: SameCode
     """Frozen code that today's differs from in nothing but the experiment file."""
-    vault: Vault
+    settings: Settings
     steps: tuple[Step, ...] = ()
+
+    @property
+    def vault(self) -> Vault:
+        """Values that are not shown."""
+        return self.settings.vault
 
     @property
     def to_submit(self) -> list[Step]:
@@ -85,7 +92,7 @@ def outline(
         place=place,
         listing=listing,
         same_code=SameCode(lab, listing),
-        vault=lab.settings.vault,
+        settings=lab.settings,
     )
     return plan, _frame(lab, plan, lab.clock()).steps()
 
@@ -186,7 +193,9 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             steps = _decide_again(made, lab)
             taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
-            plans = plan.place.backend.plan(made.jobs(steps, runs))
+            jobs = made.jobs(steps, runs)
+            plans = plan.place.backend.plan(jobs)
+            note_carriage(lab, folder, jobs)
             if not plan.place.is_here:
                 keep_plans(folder, plans, target=plan.place.name, place=plan.place.where)
             lab.store.add(runs)
@@ -298,7 +307,10 @@ class _Launch:
 
     def jobs(self, steps: Sequence[Step], runs: Sequence[Run]) -> list[Job]:
         """What the target is given for each row."""
-        return [self._job(step, run) for step, run in zip(steps, runs, strict=True)]
+        arrange = arranger(
+            self.plan.settings, self.plan.place, self.plan.project.folder, launch=self.tag
+        )
+        return [arrange(self._job(step, run)) for step, run in zip(steps, runs, strict=True)]
 
     def _job(self, step: Step, run: Run) -> Job:
         experiment, recipe = self.plan.request.experiment, step.recipe
@@ -335,6 +347,24 @@ class _Launch:
             origin=self.origin,
             labels=labels_of(run, self.plan.project),
         )
+
+
+def arranger(
+    settings: Settings, place: Place, project: Path, *, launch: str = ""
+) -> Callable[[Job], Job]:
+    """What makes a job ready for its target; see `engine/shipping.py`."""
+    # Few launches have folders of their own, or ship.
+    from launchbay.engine.shipping import Arranger  # noqa: PLC0415
+
+    return Arranger(settings=settings, place=place, project=project, launch=launch)
+
+
+def note_carriage(lab: Lab, folder: Path, jobs: Sequence[Job]) -> None:
+    """Keep with a launch where its runs copy their outputs to, and what is wanted of them here."""
+    if any(job.ship or job.fetch for job in jobs):
+        from launchbay.engine.homing import keep_carriage  # noqa: PLC0415
+
+        keep_carriage(lab.settings, folder, jobs)
 
 
 def next_attempt(run: Run, *, code: str, tag: str, now: float) -> Run:

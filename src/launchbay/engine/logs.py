@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launchbay.core import rundir
 from launchbay.core.backend import LogChunk
-from launchbay.core.errors import TargetError
+from launchbay.core.errors import BayError, TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,15 @@ def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
     try:
         chunk = lab.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
     except TargetError:
+        if copied := _read_copied(lab, run, rank):
+            return LogChunk(text=copied, cursor=cursor)
         if not before:
             raise
         return LogChunk(text=before, cursor=cursor)
+    if run.state.final and not before and not chunk.text:
+        # It may have printed nothing, or be gone there.
+        copied = _read_copied(lab, run, rank)
+        return LogChunk(text=copied, cursor=chunk.cursor)
     # Where the target has gone on to a further attempt, the log is another one.
     same = cursor.partition(":")[0] == chunk.cursor.partition(":")[0] or ":" not in cursor
     text = before + chunk.text if same else chunk.text
@@ -50,6 +56,23 @@ def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         mark.write_text(chunk.cursor + (COMPLETE if run.state.final else ""))
     return LogChunk(text=text, cursor=chunk.cursor)
+
+
+def _read_copied(lab: Lab, run: Run, rank: int) -> str:
+    """What of the log was copied to object storage; empty where nothing was, or can be had."""
+    url = lab.shipped_to(run)
+    if not url:
+        return ""
+    from launchbay.engine.homing import read_log_from_store  # noqa: PLC0415
+
+    try:
+        text = read_log_from_store(lab, run, rank) or ""
+    except BayError as err:
+        lab.tell(f"{run.suffix}: its log is not to be had: {err}")
+        return ""
+    if text:
+        lab.tell(f"{run.suffix}: from {url}")
+    return text
 
 
 def _read(path: Path) -> str:

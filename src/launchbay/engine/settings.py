@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from launchbay.config.paths import find_experiment_file, user_config_path
+from launchbay.config.paths import OVERLAY, find_experiment_file, user_config_path
 from launchbay.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class Settings:
     @cached_property
     def file(self) -> ExperimentFile | None:
         """The experiment file, checked."""
+        if not self.path:
+            return None
         # pydantic and yaml are dear, and most commands do without.
         from launchbay.config.configuration import load_file  # noqa: PLC0415
 
-        if not self.path:
-            return None
         return load_file(self.path, folder=self.folder, runs=self._runs)
 
     @cached_property
@@ -77,14 +77,13 @@ class Settings:
 
         return load_configuration(file=self.file, user=self.user, folder=self.folder)
 
-    @property
-    def has_files(self) -> bool:
-        """Whether any file says anything; reading them is dear even where there are none."""
-        places = (user_config_path(), self.folder / "config" / "kube.yaml")
-        return bool(
-            self.path
-            or os.environ.get("BAY_SITE_CONFIG")
-            or any(place.exists() for place in places)
+    def mentions(self, key: str) -> bool:
+        """Whether any file could say something of a key; reading them as files is dear."""
+        files = (self.path, self.folder / OVERLAY, user_config_path())
+        texts = [file.read_bytes() for file in files if file and file.is_file()]
+        elsewhere = (b"include", b"_base_")
+        return bool(os.environ.get("BAY_SITE_CONFIG")) or any(
+            word in text for text in texts for word in (key.encode(), *elsewhere)
         )
 
     @cached_property

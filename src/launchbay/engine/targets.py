@@ -120,6 +120,19 @@ class Targets:
         self, name: str, kind: str, options: Mapping[str, Any], facts: Facts | None
     ) -> Backend:
         root = Path(options["root"])
+        secret = self._secret
+        if not is_here({"kind": kind, "host": str(options.get("host") or "")}):
+            secret = self._secret_elsewhere(name)
         return self._load(kind)(
-            Opening(target=name, options=options, root=root, facts=facts, secret=self._secret)
+            Opening(target=name, options=options, root=root, facts=facts, secret=secret)
         )
+
+    def _secret_elsewhere(self, target: str) -> Callable[[str], str]:
+        """Values of secrets; an address that the target knows by another name has that one."""
+
+        def find(name: str) -> str:
+            value = self._secret(name)
+            known = self._entries().get(target, {}).get("endpoints") or {}
+            return str(known.get(value, value))
+
+        return find

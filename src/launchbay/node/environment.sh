@@ -8,13 +8,18 @@
 # line on standard error says which it was, and PLACE is gone.
 #
 # Beside PLACE are PLACE.code, a copy of the code (building writes beside the sources, an editable package stays
-# there, and nothing may be written to TREE), and PLACE.lock or, without flock(1), PLACE.turn.
+# there, and nothing may be written to TREE), and what turn.sh keeps.
 # Indexes and proxies are those of the user's own configuration.
 # POSIX sh; must work in dash and in busybox sh.
 kind=$1 place=$2 tree=$3 source=$4
 code=$place.code
+# shellcheck disable=SC2034
 turn=$place.turn
-following='' building='' waiting='' holding=''
+# shellcheck disable=SC2034
+turn_words='it is being built already; waiting' turn_program=environment.sh
+following='' building=''
+# shellcheck disable=SC1091
+. "${0%/*}/turn.sh"
 
 fail() {
     printf 'launchbay: %s\n' "$2" >&2
@@ -23,7 +28,7 @@ fail() {
 
 clean_up() {
     [ -z "$building" ] || rm -rf "$place" "$code"
-    [ -z "$holding" ] || mv "$turn/$me" "$turn/free"
+    give_turn_back
 }
 
 # A child that has hardly begun may miss the first signal.
@@ -53,55 +58,6 @@ attempt() {
 # An environment whose interpreter was upgraded away is none.
 is_ready() {
     [ -e "$place/.bay-ready" ] && { [ "$kind" = environment ] || [ -x "$place/bin/python" ]; }
-}
-
-# What the tools start holds the lock too: no two of them write to PLACE, even if one of us is killed.
-take_lock() {
-    { mkdir -p "${place%/*}" && true >>"$place.lock"; } 2>/dev/null || fail 73 "cannot write to ${place%/*}"
-    if command -v flock >/dev/null 2>&1; then
-        exec 9>>"$place.lock"
-        flock -n 9 2>/dev/null && return
-        say_waiting
-        # Not every file system has such locks.
-        follow flock 9 >/dev/null && return
-    fi
-    me=$(uname -n)+$$
-    [ -d "$turn" ] || make_turn || fail 73 "cannot write to ${place%/*}"
-    until take_turn; do
-        say_waiting
-        follow sleep 1
-    done
-    holding=1
-}
-
-say_waiting() {
-    [ -n "$waiting" ] || echo 'launchbay: it is being built already; waiting'
-    waiting=1
-}
-
-# One file in a folder, called `free` or after its holder. Whole or not at all: moved to where there is one
-# already, the folder ends up inside.
-make_turn() {
-    mkdir "$turn.$$" && true >"$turn.$$/free" && mv "$turn.$$" "$turn" 2>/dev/null
-    rm -rf "$turn.$$" "$turn/${turn##*/}.$$"
-    [ -d "$turn" ]
-}
-
-# Of many that rename the file one succeeds, also when they take it from a holder that died.
-take_turn() {
-    [ -e "$turn/$me" ] || mv "$turn/free" "$turn/$me" 2>/dev/null || take_over
-}
-
-take_over() {
-    for holder in "$turn/$(uname -n)+"*; do
-        [ ! -e "$holder" ] || is_alive "${holder##*+}" || ! mv "$holder" "$turn/$me" 2>/dev/null || return 0
-    done
-    return 1
-}
-
-# A number may be another program's by now.
-is_alive() {
-    kill -0 "$1" 2>/dev/null && { [ ! -d /proc/self ] || grep -qF environment.sh "/proc/$1/cmdline" 2>/dev/null; }
 }
 
 # Not on the PATH of a shell that nobody logged in to; and a stub may be there that only complains.

@@ -10,7 +10,7 @@ prepare  make ready runs that somebody will start by hand
 look     say what became of runs; changes nothing, but sees that somebody works on what waits
 cancel   end runs, or keep them from starting
 list     say which runs wait or run
-survey   say what this machine has
+survey   say what this machine has; with `programs` also what it copies data with
 capacity say what of it the runs hold, and how many wait
 work     be the one that works on the queue (started by the others, detached)
 serve    be an allocation that runs of one plan share
@@ -234,10 +234,12 @@ def capacity() -> None:
 
 def survey() -> None:
     """Print what this machine has."""
-    from hardware import memory_mib, read_gpus, usable_cpus  # noqa: PLC0415
+    from hardware import find_programs, memory_mib, read_gpus, usable_cpus  # noqa: PLC0415
 
+    programs = {"programs": find_programs()} if "programs" in sys.argv[2:] else {}
     answer(
         {
+            **programs,
             "cpus": usable_cpus(),
             "memory_mib": memory_mib(),
             "gpus": read_gpus(),

@@ -58,11 +58,31 @@ def read_attempt(folder: str, attempt: int) -> dict[str, Any]:
         seen["metrics"] = read_metrics(folder, records)
     if "held" in events:
         seen["held"] = events["held"].get("code")
+    if ended and is_copying(events) and lives(started):
+        return {**seen, "state": "running", "why": "", "copying": True}
     if ended:
+        unshipped = find_unshipped(events)
+        if unshipped:
+            seen["unshipped"] = unshipped
         stop = next((mark for mark in STOPS if has(records, mark)), "")
         end = {key: value for key, value in ended.items() if key not in ("at", "event")}
         return {"why": "", **seen, **end, "ended": ended["at"], "state": "ended", "stop": stop}
     return {**seen, **_unended(records, started)}
+
+
+def is_copying(events: dict[str, dict[str, Any]]) -> bool:
+    """Whether the command has ended and what it wrote is, or was, on its way to somewhere else."""
+    return bool(events.get("exit", {}).get("ships")) and not events.keys() & {
+        "shipped",
+        "unshipped",
+    }
+
+
+def find_unshipped(events: dict[str, dict[str, Any]]) -> str:
+    """Why what an ended run wrote is not where it was to be copied; empty when it is."""
+    if is_copying(events):
+        return "it was ended meanwhile"
+    return str(events.get("unshipped", {}).get("why") or "") or "unknown" * ("unshipped" in events)
 
 
 def _unended(records: str, started: dict[str, Any]) -> dict[str, str]:

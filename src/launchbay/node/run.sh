@@ -16,7 +16,8 @@
 # From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
 # folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image, where it
 # runs in a container; bay_hold, how many seconds a run
-# that fails keeps its place; bay_after, the program beside this one that follows the end.
+# that fails keeps its place; bay_folders, whether folders come from elsewhere; bay_ship, where what it writes is
+# copied to; bay_after, the program beside this one that follows the end.
 bay_run=$1
 bay_attempt=$2
 bay_records=$bay_run/attempts/$bay_attempt
@@ -36,14 +37,63 @@ now() {
 
 record_exit() {
     now
-    printf '{"event":"exit","at":%s,"code":%s,"signal":"%s","phase":"%s"%s}\n' \
-        "$bay_at" "$1" "$bay_stopped" "$bay_phase" "${bay_asked:+,\"warned\":1}" >>"$bay_events"
+    printf '{"event":"exit","at":%s,"code":%s,"signal":"%s","phase":"%s"%s}\n' "$bay_at" "$1" "$bay_stopped" \
+        "$bay_phase" "${bay_asked:+,\"warned\":1}${bay_ship:+,\"ships\":1}${bay_why:+,\"why\":\"$bay_why\"}" >>"$bay_events"
+    [ -z "$bay_ship" ] || ship_last
+}
+
+# What was written last, and the record of the end; whoever wants an end now has to wait for that.
+ship_last() {
+    trap '' TERM
+    /bin/sh "$bay_node/ship.sh" "$bay_run" "$bay_attempt" last </dev/null >/dev/null 2>&1
+}
+
+# A child that has hardly begun may miss the first signal.
+end_shipper() {
+    bay_signal=TERM bay_waited=0
+    while kill -"$bay_signal" "$bay_shipper"; do
+        sleep 0.1 || sleep 1
+        bay_waited=$((bay_waited + 1))
+        [ "$bay_waited" -lt 100 ] || bay_signal=KILL
+    done 2>/dev/null
 }
 
 fail_set_up() {
     printf 'launchbay: %s\n' "$1" >>"$bay_records/log-0.txt"
     record_exit 1
     exit 1
+}
+
+# In the background, so that a word to end it is heard meanwhile.
+bring_folders() {
+    /bin/sh "$bay_node/bring.sh" "$bay_run" "$bay_attempt" "$bay_here" "${bay_background-}" </dev/null 2>&1 &
+    bay_child=$!
+    trap 'bay_stopped=TERM; kill -TERM "$bay_child" 2>/dev/null' TERM
+    [ -z "$bay_stopped" ] || kill -TERM "$bay_child" 2>/dev/null
+    wait_for_child
+    trap 'bay_stopped=TERM' TERM
+    [ "$bay_code" != 0 ] || return 0
+    [ -z "$bay_stopped" ] || end_unstarted 143
+    { read -r bay_why <"$bay_records/why"; } 2>/dev/null
+    record_exit 1
+    exit 1
+}
+
+# A folder of the user's is left as it was.
+remove_links() {
+    while IFS= read -r bay_link; do
+        [ ! -L "$bay_here/$bay_link" ] || rm -f "$bay_here/$bay_link"
+    done <"$bay_records/links"
+}
+
+# A signal ends a wait before its time.
+wait_for_child() {
+    wait "$bay_child" 2>/dev/null
+    bay_code=$?
+    while [ "$bay_code" -gt 128 ] && kill -0 "$bay_child" 2>/dev/null; do
+        wait "$bay_child" 2>/dev/null
+        bay_code=$?
+    done
 }
 
 # The command is in our group when we lead it; ourselves we do not tell.
@@ -70,7 +120,7 @@ end_unstarted() {
     exit 143
 }
 
-bay_stopped='' bay_asked='' bay_passed_on=''
+bay_stopped='' bay_asked='' bay_passed_on='' bay_ship='' bay_why=''
 trap 'bay_stopped=TERM' TERM
 trap 'bay_asked=USR1' USR1
 # Without clobbering the shell creates a file only if there is none: of many that try, one succeeds.
@@ -105,7 +155,7 @@ bay_node=${0%/*}
 # We are about to go elsewhere.
 case $bay_node in /*) ;; *) bay_node=$PWD/$bay_node ;; esac
 bay_hold='' bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
-bay_image=''
+bay_image='' bay_folders='' bay_ship_every=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091
@@ -160,6 +210,7 @@ if [ -z "$bay_here" ]; then
     bay_background=1
 fi
 unset BAY_UID
+[ -z "$bay_folders" ] || bring_folders
 [ -z "$bay_stopped" ] || end_unstarted 143
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
@@ -193,10 +244,16 @@ run_command() {
         "$bay_run/setup.sh" "$bay_records/set-up" "$bay_run/command.sh"
 }
 
+bay_shipper=''
+if [ -n "$bay_ship_every" ]; then
+    /bin/sh "$bay_node/ship.sh" "$bay_run" "$bay_attempt" every </dev/null >/dev/null 2>&1 &
+    bay_shipper=$!
+fi
 if [ -z "${bay_background-}" ]; then
     trap : INT TERM
     (run_command)
     bay_code=$?
+    [ ! -f "$bay_records/links" ] || remove_links
 else
     run_command &
     bay_child=$!
@@ -233,6 +290,8 @@ if [ "${bay_hold:-0}" -gt 0 ] && [ "$bay_code" -ne 0 ] && [ -z "$bay_stopped$bay
         bay_hold=$((bay_hold - 1))
     done
 fi
+# Nothing may be on its way while folders move, and nothing old arrive last.
+[ -z "$bay_shipper" ] || end_shipper
 [ -z "${bay_background-}" ] || each_output keep_output
 [ ! -f "$bay_run/out/metrics.jsonl" ] || tail -n 100 "$bay_run/out/metrics.jsonl" >"$bay_records/metrics.jsonl"
 record_exit "$bay_code"

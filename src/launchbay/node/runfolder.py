@@ -57,7 +57,7 @@ class Writer:
         write(os.path.join(folder, "env.sh"), self._render_env(folder, work, job, tree, ready))
         values = {name: self._secrets[name] for name in job["secrets"]}
         setup = job.get("entry", "") + job["setup"]
-        for name, text in (("setup.sh", setup), ("secrets.sh", render_exports(values))):
+        for name, text in (("setup.sh", setup), ("secrets.sh", render_secrets(values))):
             if text or job["attempt"] > 1 or again:
                 write_or_remove(os.path.join(folder, name), text)
 
@@ -122,7 +122,7 @@ class Writer:
             *('"$1" %s' % shlex.quote(name) for name in job["outputs"]),
             "}",
         ]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + str(job.get("carriage", ""))
 
     def _tree(self, job: Job) -> str:
         """The frozen code with links to what stays outside it; working folders are copies of it."""
@@ -233,6 +233,13 @@ def render_exports(values: dict[str, str]) -> str:
     """Shell lines that set the variables, verbatim; what no shell lets us set is left out."""
     names = [name for name in sorted(values) if NAME.match(name) and name not in UNSETTABLE]
     return "\n".join("export %s=%s" % (name, shlex.quote(values[name])) for name in names)
+
+
+def render_secrets(values: dict[str, str]) -> str:
+    """The same for secrets; those of ours are for run.sh alone, and named by their first word."""
+    own = [name for name in sorted(values) if name.startswith("bay_")]
+    lines = ["%s=%s" % (name.split(" ")[0], shlex.quote(values[name])) for name in own]
+    return "\n".join(filter(None, [render_exports(values), *lines]))
 
 
 def make_tree(path: str, source: str, links: dict[str, str]) -> None:

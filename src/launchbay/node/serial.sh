@@ -47,12 +47,14 @@ lives() {
 
 # Of the attempt whose records are in $1: bay_ended, and who began it: bay_run_pid, bay_run_began, bay_run_boot.
 read_attempt() {
-    bay_ended='' bay_started='' bay_run_pid='' bay_run_began='' bay_run_boot=''
+    bay_ended='' bay_copying='' bay_started='' bay_run_pid='' bay_run_began='' bay_run_boot=''
     [ -e "$1/events.jsonl" ] || return 0
     while read -r bay_event; do
         case $bay_event in
         *'"event":"started"'*) bay_started=$bay_event ;;
-        *'"event":"exit"'*) bay_ended=1 ;;
+        # Until its outputs are copied it has not quite ended.
+        *'"event":"exit"'*'"ships":1'*) bay_copying=1 ;;
+        *'"event":"exit"'* | *'"event":"shipped"'* | *'"event":"unshipped"'*) bay_ended=1 ;;
         esac
     done <"$1/events.jsonl"
     [ -n "$bay_started" ] || return 0
@@ -158,7 +160,7 @@ run_line() {
         bay_plan=${bay_plan%/sheet}
         [ ! -e "$bay_plan/needs" ] || run_plan || return
         # Nobody reads them any more.
-        rm -f "$bay_entry" "$bay_plan"/secrets-*.sh
+        rm -f "$bay_entry" "$bay_plan"/secrets-*.sh "$bay_plan"/own-*.sh
     done
 }
 
@@ -246,7 +248,7 @@ tend() {
     done
     [ -n "$bay_killed" ] || return 0
     read_attempt "$bay_records"
-    [ -n "$bay_ended" ] || record_exit "$bay_records" 137 KILL "command"
+    [ -n "$bay_ended$bay_copying" ] || record_exit "$bay_records" 137 KILL "command"
 }
 
 must_end() {

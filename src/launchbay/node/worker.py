@@ -236,8 +236,10 @@ class Worker:
         if not has(run.records, "cancel"):
             if not run.overdue(now):
                 return
-            with contextlib.suppress(OSError):
-                write_whole(os.path.join(run.records, "timeout"), "")
+            # What has ended in time, and copies its outputs, was in time.
+            if "exit" not in read_events(run.records):
+                with contextlib.suppress(OSError):
+                    write_whole(os.path.join(run.records, "timeout"), "")
         run.kill_at = now + run.entry.grace_s
         send_signal(run.pid, signal.SIGTERM)
 
