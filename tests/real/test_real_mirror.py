@@ -261,6 +261,9 @@ class Encrypted:
     def read(self, key: str, *, etag: str = "", **span: object) -> object:
         return self.inner.read(key, **span)  # type: ignore[attr-defined]
 
+    def take(self, key: str, *, etag: str = "") -> object:
+        return self.inner.take(key)  # type: ignore[attr-defined]
+
 
 def _other(etag: str) -> str:
     digest, dash, parts = etag.partition("-")

@@ -77,4 +77,5 @@ def test_joining(tmp_path: Path) -> None:
     """One slash between, and none behind."""
     assert join_url("s3://a/", "b/c") == "s3://a/b/c"
     assert join_url("s3://a", "") == "s3://a"
+    assert join_url("file:///", "o") == "file:///o"
     assert folder_url(tmp_path) == f"file://{tmp_path}"

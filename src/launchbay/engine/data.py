@@ -58,9 +58,9 @@ class Area:
 
     def entries(self) -> Iterator[Entry]:
         """The objects that match, in order of key."""
-        return (
-            one for one in self.bucket.walk(self.pattern.folder) if self.pattern.matches(one.key)
-        )
+        from launchbay.sync.mirror import matching  # noqa: PLC0415
+
+        return matching(self.bucket, self.pattern)
 
     def name(self, key: str) -> str:
         """The key as one would type it here."""

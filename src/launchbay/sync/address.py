@@ -81,7 +81,7 @@ def join_url(url: str, key: str) -> str:
     >>> join_url("s3://lab/me/", "data/x"), join_url("s3://lab", "")
     ('s3://lab/me/data/x', 's3://lab')
     """
-    return f"{url.rstrip('/')}/{key}" if key else url
+    return f"{url.removesuffix('/')}/{key}" if key else url
 
 
 def folder_url(path: Path) -> str:

@@ -7,6 +7,7 @@ relative to that prefix, are taken verbatim, and never begin with `/`.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ SMALLEST_PART = 16 * 1024 * 1024
 MOST_PARTS = 10_000
 PARTS_AT_ONCE = 8
 LONGEST_KEY = 1024
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _SCHEMES = {
     "s3": "s3",
@@ -94,6 +96,9 @@ class Bucket(Protocol):
         self, key: str, *, start: int = 0, end: int | None = None, etag: str = ""
     ) -> Iterator[Buffer]:
         """The bytes in chunks; with an etag, `ChangedError` when the object is another by now."""
+
+    def take(self, key: str, *, etag: str = "") -> tuple[Buffer, Mapping[str, str]]:
+        """A small object as a whole, with its details; `etag` as for `read`."""
 
     def details(self, key: str) -> Mapping[str, str]:
         """What is kept beside the object (`mode`, `mtime`)."""
@@ -190,7 +195,7 @@ def why_refused(key: str) -> str:
         return "it has an empty part between two slashes"
     if "." in segments or ".." in segments:
         return "it has a part `.` or `..`"
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in key):  # noqa: PLR2004
+    if CONTROL.search(key):
         return "it has a control character"
     try:
         length = len(key.encode())

@@ -22,7 +22,6 @@ from launchbay.sync.transfer import (
     is_fatal,
     persist,
 )
-from launchbay.sync.whole import take_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -244,7 +243,7 @@ def _copy(wire: Wire, source: Bucket, step: CopyStep) -> None:
 
 
 def _carry(wire: Wire, source: Bucket, step: CopyStep) -> None:
-    data, details = take_whole(source, step.key, step.etag)
+    data, details = source.take(step.key, etag=step.etag)
     whole = bytes(data)
     digest = md5(whole).hexdigest()
     known = details.get(MD5_DETAIL) or (step.etag if is_md5(step.etag) else digest)

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, Full, Queue, SimpleQueue
+from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ LAST_S = 2.0
 BUDGET = 128 * 1024 * 1024
 """Bytes that may be in memory at once."""
 
+SMALL = 64 * 1024
+"""What nobody has to wait for room for."""
 PATIENCE_S = 0.2
 
 Job = TypeVar("Job")
@@ -45,6 +47,8 @@ class Budget:
 
     def take(self, cost: int, halt: threading.Event) -> None:
         """Wait until there is room."""
+        if cost < SMALL:
+            return
         with self._changed:
             while self._used and self._used + cost > self.limit:
                 if halt.is_set():
@@ -54,6 +58,8 @@ class Budget:
 
     def give(self, cost: int) -> None:
         """Make room."""
+        if cost < SMALL:
+            return
         with self._changed:
             self._used -= cost
             self._changed.notify_all()
@@ -116,12 +122,22 @@ class Crew(Generic[Job]):
         self._cost = cost
         self._budget = Budget()
         self._jobs: deque[Job] = deque()
-        self._ended: SimpleQueue[Ended[Job] | int] = SimpleQueue()
+        # Looked at now and then: waking up whoever waits for each of many files is dear.
+        self._ended: deque[Ended[Job]] = deque()
+        self._woken = threading.Event()
+        self._counting = threading.Lock()
+        self._counted = 0
         self._threads: list[threading.Thread] = []
 
     def count(self, number: int) -> None:
         """Say from within a job that so many bytes of it are done."""
-        self._ended.put(number)
+        with self._counting:
+            self._counted += number
+
+    def _take_count(self) -> int:
+        with self._counting:
+            counted, self._counted = self._counted, 0
+        return counted
 
     @property
     def idle(self) -> bool:
@@ -146,13 +162,12 @@ class Crew(Generic[Job]):
                 thread.daemon = True
                 thread.start()
             while left:
-                try:
-                    ended = self._ended.get(timeout=every_s)
-                except Empty:
-                    yield None
-                    continue
-                left -= not isinstance(ended, int)
-                yield ended
+                self._woken.wait(every_s)
+                self._woken.clear()
+                yield self._take_count() or None
+                while self._ended:
+                    left -= 1
+                    yield self._ended.popleft()
         finally:
             self.stop()
 
@@ -170,7 +185,9 @@ class Crew(Generic[Job]):
                 job = self._jobs.popleft()
             except IndexError:
                 return
-            self._ended.put(self._do(job))
+            self._ended.append(self._do(job))
+            if not self._jobs:
+                self._woken.set()
 
     def _do(self, job: Job) -> Ended[Job]:
         cost = self._cost(job)

@@ -12,8 +12,10 @@ noted beside it, and taken up again while the object is the same:
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
+import itertools
 import os
 import secrets
 import threading
@@ -41,7 +43,6 @@ from launchbay.sync.transfer import (
     local_errors,
     persist,
 )
-from launchbay.sync.whole import take_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 HASH = 16
 MOST_STREAMS = 4
+PROCESS = secrets.token_hex(4)
+NUMBERS = itertools.count()
 CHUNK = 4 * 1024 * 1024
 RUN = 2
 """Ranges that one request brings; some servers are slower with more, and a stall costs more."""
@@ -88,7 +91,7 @@ class Nothing:
 
 def fetch_whole(wire: Wire, step: Step) -> str:
     """Bring a small object; returns the mark of the pair."""
-    data, details = take_whole(wire.bucket, step.key, step.etag)
+    data, details = wire.bucket.take(step.key, etag=step.etag)
     whole = memoryview(data)
     if whole.nbytes != step.size:
         raise Mismatch(f"{step.key} came with {whole.nbytes:,} bytes instead of {step.size:,}")
@@ -100,7 +103,7 @@ def fetch_whole(wire: Wire, step: Step) -> str:
 
 
 def _write_small(step: Step, data: memoryview, details: Mapping[str, str]) -> os.stat_result:
-    path = step.path
+    path = str(step.path)
     part = small_part(path)
     mode = kept_mode(details)
     descriptor = _create(part, 0o666 if mode is None else mode | 0o200)
@@ -111,24 +114,26 @@ def _write_small(step: Step, data: memoryview, details: Mapping[str, str]) -> os
             status = _apply_details(descriptor, step, details)
         finally:
             os.close(descriptor)
-        part.replace(path)
+        os.replace(part, path)  # noqa: PTH105
     except BaseException:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)  # noqa: PTH108
         raise
     return status
 
 
-def small_part(path: Path) -> Path:
-    """A name beside the file, which nobody else uses."""
-    return path.with_name(f"{_part_name(path.name, HASH)}-{secrets.token_hex(4)}.part")
+def small_part(path: str) -> str:
+    """A name beside the file, which nobody else uses; text, since there are many of them."""
+    folder, name = os.path.split(path)
+    return f"{folder}/{_part_name(name, HASH)}-{PROCESS}{next(NUMBERS):x}.part"
 
 
-def _create(part: Path, mode: int) -> int:
+def _create(part: str, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(part, flags, mode)
     except FileNotFoundError:
-        part.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(part), exist_ok=True)  # noqa: PTH103, PTH120
         return os.open(part, flags, mode)
 
 

@@ -82,6 +82,10 @@ class FolderBucket:
             if _etag(os.fstat(file.fileno())) != before:
                 raise self._changed(key)
 
+    def take(self, key: str, *, etag: str = "") -> tuple[Buffer, Mapping[str, str]]:
+        """The file as a whole, with its mode and time."""
+        return b"".join(self.read(key, etag=etag)), self.details(key)
+
     def details(self, key: str) -> Mapping[str, str]:
         """The file's own mode and time."""
         with self._explained(key):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import obstore
 from obstore.exceptions import BaseError, InvalidPathError
 
-from launchbay.core.errors import BadRequest, BayError, DataError, Unsupported
+from launchbay.core.errors import BadRequest, BayError, ChangedError, DataError, Unsupported
 from launchbay.sync.azure_requests import Signer, copy_blob
 from launchbay.sync.bucket import (
     PARTS_AT_ONCE,
@@ -43,7 +43,7 @@ from launchbay.sync.s3_requests import S3Requests, find_region
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from obstore import HTTP_METHOD, ObjectMeta
+    from obstore import HTTP_METHOD, GetResult, ObjectMeta
     from typing_extensions import Buffer
 
     from launchbay.sync.bucket import Bucket, BucketOptions
@@ -138,12 +138,23 @@ class ObjectBucket:
                     raise
                 yield from reading.chunks()
 
+    def take(self, key: str, *, etag: str = "") -> tuple[Buffer, Mapping[str, str]]:
+        """The object and its own metadata in one request."""
+        full = self._full(key)
+
+        def get(store: Store) -> tuple[Buffer, Mapping[str, str], str]:
+            answer = obstore.get(store, full)
+            return answer.bytes(), _kept(answer), bare(answer.meta["e_tag"])
+
+        data, details, found = self._ask(key, get)
+        if etag and found != etag:
+            raise ChangedError(f"{key} in {self.url} was changed meanwhile", hint="try again")
+        return data, details
+
     def details(self, key: str) -> Mapping[str, str]:
         """The object's own metadata."""
         full = self._full(key)
-        answer = self._ask(key, lambda store: obstore.get(store, full, options={"head": True}))
-        kept = answer.attributes.items()
-        return {name.lower(): value for name, value in kept if name not in _STANDARD}
+        return _kept(self._ask(key, lambda store: obstore.get(store, full, options={"head": True})))
 
     def put(
         self,
@@ -264,14 +275,15 @@ class ObjectBucket:
 
     def _ask(self, key: str, request: Callable[[Store], T], *, tries: int = TRIES) -> T:
         """Make a request, and again where its answer was cut off or the region was wrong."""
-        with self._explained(key):
-            for attempt in range(1, tries):
-                try:
-                    return request(self.store)
-                except _FAILURES as error:
+        for attempt in range(1, tries):
+            try:
+                return request(self.store)
+            except _FAILURES as error:
+                with self._explained(key):
                     if not is_cut(error) and not (is_region(error) and self._move()):
                         raise
-                time.sleep(0.1 * 2**attempt)
+            time.sleep(0.1 * 2**attempt)
+        with self._explained(key):
             return request(self.store)
 
     def _settle(self) -> None:
@@ -429,6 +441,11 @@ def _odd_name(error: Exception) -> InvalidPathError:
         if isinstance(one, InvalidPathError):
             return one
     raise error
+
+
+def _kept(answer: GetResult) -> dict[str, str]:
+    kept = answer.attributes.items()
+    return {name.lower(): value for name, value in kept if name not in _STANDARD}
 
 
 def _size(source: bytes | Path | Iterable[bytes]) -> int | None:

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import BayError, DataError, MissingExtra, Unauthorized, Unsupported
@@ -29,7 +30,6 @@ from launchbay.sync.steps import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
     from typing import IO
 
     from launchbay.sync.bucket import Bucket, BucketOptions
@@ -183,7 +183,7 @@ class _Run:
     def _order(self, step: Step) -> Order | None:
         remote, path = self._url + step.key, step.path
         if not self.plan.up:
-            part = small_part(path)
+            part = Path(small_part(str(path)))
             return Order(step=step, source=remote, target=str(part), part=part, details={})
         try:
             status = path.stat()
