@@ -37,8 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if {"bay", "ordinary", "desk"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
         if {"plain_slurm", "counted_slurm"} & set(getattr(item, "fixturenames", ())):
-            # One cluster of each kind, and not two that keep each other waiting.
-            item.add_marker(pytest.mark.xdist_group("slurm"))
+            # One cluster of each kind, and nothing else that keeps its daemons waiting.
+            item.add_marker(pytest.mark.slurm)
         function = getattr(item, "function", None)
         assert function is None or function.__doc__, f"{item.nodeid} has no docstring"
 

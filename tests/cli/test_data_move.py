@@ -335,7 +335,8 @@ def test_ctrl_c_in_the_middle_leaves_whole_files(place: Place) -> None:
     """What is there is whole, and the same command completes it."""
     for number in range(300):
         place.bay.write(f"d/{number}", "x" * 200_000)
-    process = place.bay.start("data", "up", "d", "--at-once", "1")
+    listening = ("env", "--default-signal=INT")
+    process = place.bay.start("data", "up", "d", "--at-once", "1", through=listening)
     while not place.objects() and process.poll() is None:
         pass
     process.send_signal(signal.SIGINT)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @contextmanager
 def watching(place: Place, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A watch that has begun."""
-    process = place.bay.start("data", "watch", *words)
+    listening = ("env", "--default-signal=INT")
+    process = place.bay.start("data", "watch", *words, through=listening)
     assert process.stderr
     line = process.stderr.readline()
     assert line.startswith("watching"), line + process.stderr.read()
