@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 
 from tests.conftest import eventually, require_program
 
+SKIP = 5000
 NODES = ("n1", "n2", "n3", "n4")
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
 ACCOUNTING_PROGRAMS = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
@@ -102,8 +104,17 @@ class SlurmCluster:
 
     def start_controller(self) -> None:
         """Start slurmctld with the state that it left."""
+        self._skip_ids()
         self._spawn("slurmctld", "slurmctld", "-D", "-f", str(self.config))
         self._await("slurmctld", self._controller_answers)
+
+    def _skip_ids(self) -> None:
+        """Have no id given again that a killed slurmctld forgot: nodes refuse to start it twice."""
+        text = self.config.read_text()
+        skipped = re.sub(
+            r"FirstJobId=(\d+)", lambda found: f"FirstJobId={int(found[1]) + SKIP}", text
+        )
+        self._write(self.config.name, skipped)
 
     def restart_controller(self, by: signal.Signals = signal.SIGTERM) -> None:
         """End slurmctld and start it again with the state that it left."""

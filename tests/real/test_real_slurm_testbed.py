@@ -105,6 +105,14 @@ def test_the_controller_comes_back_with_its_jobs(slurm: SlurmCluster) -> None:
     assert shown(slurm, runs)["JobState"] == "RUNNING"
 
 
+def test_a_killed_controller_gives_no_id_again(slurm: SlurmCluster) -> None:
+    """What it forgot when it was killed nodes remember, and would refuse to start."""
+    forgotten = submit(slurm, "--wrap", "true")
+    slurm.restart_controller(signal.SIGKILL)
+
+    assert int(submit(slurm, "--wrap", "true")) > int(forgotten)
+
+
 def test_what_a_test_broke_is_mended(slurm: SlurmCluster) -> None:
     """Between tests a controller and a node that ended are back, and no node stays drained."""
     submit(slurm, "--array=0-20", "--wrap", "trap '' TERM; sleep 600 & wait")
