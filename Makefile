@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests use programs that are installed beside them, such as uv.
 ALONE := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
 PYTEST := $(ALONE) -n 2
+NONE_CHOSEN := 5
 
 .PHONY: demo test check stress bench docs lock format clean
 
@@ -27,8 +28,8 @@ demo: $(STAMP)
 
 # A cluster whose daemons wait for their turn loses jobs: its tests have the machine for themselves.
 test: $(STAMP)
-	$(ALONE) -m slurm $(PYTEST_ARGS)
-	$(PYTEST) -m "not slurm" $(PYTEST_ARGS)
+	$(ALONE) -m slurm $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
+	$(PYTEST) -m "not slurm" $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -46,7 +47,7 @@ stress: $(STAMP)
 	BAY_STRESS=1 $(PYTEST) -m "slow and not slurm" $(PYTEST_ARGS)
 
 bench: $(STAMP)
-	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/[a-z]*.py; do PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
