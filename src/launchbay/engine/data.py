@@ -12,6 +12,7 @@ from launchbay.core.errors import BadRequest, DataError
 from launchbay.core.nearest import suggest
 from launchbay.engine.buckets import open_buckets
 from launchbay.sync.address import WILDCARD, join_url, parse_named
+from launchbay.sync.bucket import LONGEST_ADDRESS_S
 from launchbay.sync.families import natural
 from launchbay.sync.patterns import Pattern, compile_patterns
 
@@ -341,9 +342,6 @@ def unmatched(area: Area, keys: Iterable[str]) -> list[str]:
     return list(left)
 
 
-LONGEST_S = 7 * 24 * 3600
-
-
 def sign(area: Area, *, seconds: int, put: bool = False) -> str:
     """An address of one object that works for a while without any login.
 
@@ -354,7 +352,7 @@ def sign(area: Area, *, seconds: int, put: bool = False) -> str:
     key = area.pattern.literal
     if not key:
         raise BadRequest(f"`{area.name(area.texts[0])}` is no name of one object")
-    if seconds > LONGEST_S:
+    if seconds > LONGEST_ADDRESS_S:
         raise BadRequest("an address works for 7 days at most", hint="`--for 7d`")
     if not put and area.bucket.head(key) is None:
         raise DataError(f"there is no `{area.name(key)}` in {area.bucket.url}", hint=nearest(area))

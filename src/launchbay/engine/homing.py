@@ -42,10 +42,14 @@ def keep_carriage(settings: Settings, launch: Path, jobs: Iterable[Job]) -> None
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for job in jobs:
         if job.ship or job.fetch:
-            to = find_store(settings, job.ship.to).url if job.ship else ""
+            to = job.ship.to if job.ship else ""
             groups.setdefault((to, job.fetch), []).append(job.run_id)
     if groups:
-        record = [{"to": to, "fetch": fetch, "runs": runs} for (to, fetch), runs in groups.items()]
+        # A sweep has many runs and few places: each is looked up once.
+        urls = {to: find_store(settings, to).url if to else "" for to, _ in groups}
+        record = [
+            {"to": urls[to], "fetch": fetch, "runs": runs} for (to, fetch), runs in groups.items()
+        ]
         (launch / CARRIAGE).write_text(json.dumps(record))
 
 

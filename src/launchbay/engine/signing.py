@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from launchbay.core.errors import BadRequest, Unsupported
 from launchbay.engine.storing import find_store
+from launchbay.sync.bucket import LONGEST_ADDRESS_S
 
 if TYPE_CHECKING:
     from launchbay.core.job import Job
@@ -24,8 +25,7 @@ LOG = "log.txt"
 GETS = "bay_gets_"
 PUTS = "bay_puts"
 MOST_OBJECTS = 1000
-LASTS = timedelta(days=7)
-"""As long as any store allows."""
+LASTS = timedelta(seconds=LONGEST_ADDRESS_S)
 LONGEST_RUN = LASTS / 2
 """A run may wait before it starts."""
 

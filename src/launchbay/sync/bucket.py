@@ -23,6 +23,8 @@ SMALLEST_PART = 16 * 1024 * 1024
 MOST_PARTS = 10_000
 PARTS_AT_ONCE = 8
 LONGEST_KEY = 1024
+LONGEST_ADDRESS_S = 7 * 24 * 3600
+"""As long as any store signs an address for."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _SCHEMES = {

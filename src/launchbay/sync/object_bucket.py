@@ -20,6 +20,7 @@ from obstore.exceptions import BaseError, InvalidPathError
 from launchbay.core.errors import BadRequest, BayError, ChangedError, DataError, Unsupported
 from launchbay.sync.azure_requests import Signer, copy_blob
 from launchbay.sync.bucket import (
+    LONGEST_ADDRESS_S,
     PARTS_AT_ONCE,
     SMALLEST_PART,
     Entry,
@@ -53,7 +54,6 @@ PAGE = 1000
 TRIES = 4
 SMALL = 4 * 1024 * 1024
 AT_ONCE = 16
-LONGEST_ADDRESS_S = 7 * 24 * 3600
 METHODS = ("GET", "HEAD", "PUT", "DELETE")
 
 _FAILURES = (BaseError, OSError, ValueError)
