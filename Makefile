@@ -29,7 +29,8 @@ demo: $(STAMP)
 # A cluster whose daemons wait for their turn loses jobs: its tests have the machine for themselves.
 test: $(STAMP)
 	$(ALONE) -m slurm $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
-	$(PYTEST) -m "not slurm" $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
+	$(ALONE) -m kubernetes $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
+	$(PYTEST) -m "not slurm and not kubernetes" $(PYTEST_ARGS) || [ $$? -eq $(NONE_CHOSEN) ]
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -44,7 +45,8 @@ check: $(STAMP)
 # The same tests at full counts, by hand.
 stress: $(STAMP)
 	BAY_STRESS=1 $(ALONE) -m slurm $(PYTEST_ARGS)
-	BAY_STRESS=1 $(PYTEST) -m "slow and not slurm" $(PYTEST_ARGS)
+	BAY_STRESS=1 $(ALONE) -m kubernetes $(PYTEST_ARGS)
+	BAY_STRESS=1 $(PYTEST) -m "slow and not slurm and not kubernetes" $(PYTEST_ARGS)
 
 bench: $(STAMP)
 	for file in benchmarks/[a-z]*.py; do PYTHONPATH=. $(BIN)/python $$file || exit 1; done

@@ -39,6 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if {"plain_slurm", "counted_slurm"} & set(getattr(item, "fixturenames", ())):
             # One cluster of each kind, and nothing else that keeps its daemons waiting.
             item.add_marker(pytest.mark.slurm)
+        if "real_kubernetes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kubernetes)
+            item.add_marker(pytest.mark.slow)
         function = getattr(item, "function", None)
         assert function is None or function.__doc__, f"{item.nodeid} has no docstring"
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import eventually, require_program
+from tests.real import kubernetes_cluster
+from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
 from tests.real.object_servers import (
     STORES,
     AzuriteServer,
@@ -274,6 +276,38 @@ def counted(
 ) -> Iterator[SlurmCluster]:
     """The Slurm with accounting and limits, empty, here and in sessions over SSH."""
     yield from _used(counted_slurm, sshd, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def real_kubernetes() -> Iterator[KubernetesCluster]:
+    """A Kubernetes with one node, for the test run."""
+    lacking = kubernetes_cluster.missing()
+    if lacking and os.environ.get("BAY_REQUIRE_REAL") == "1":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+    made = KubernetesCluster()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def kubernetes(real_kubernetes: KubernetesCluster) -> Iterator[KubernetesCluster]:
+    """The Kubernetes; what a test stopped is started again, nodes that it added are removed."""
+    yield real_kubernetes
+    real_kubernetes.clean()
+
+
+@pytest.fixture
+def namespace(kubernetes: KubernetesCluster) -> Iterator[Namespace]:
+    """A fresh namespace with its ordinary user, who may list nodes."""
+    made = kubernetes.namespace()
+    yield made
+    kubernetes.clean()
+    made.remove()
 
 
 def _object_server(kind: str) -> Iterator[Any]:
