@@ -292,7 +292,7 @@ def test_bad_typed(
 
 FAR_HINT = (
     "take it out; there are `kind`, `host`, `root`, `parallel`, `devices`, `profiles`, "
-    "`look_every`, `endpoints` and more"
+    "`endpoints` and more"
 )
 RETRIES_FIX = "write `2`, or by cause `{timeout: 1, exit: 2}`, as a flag `timeout=1,exit=2`"
 FLAGS = {
@@ -432,7 +432,7 @@ def test_targets_merge(project: Project) -> None:
     """The project's entries are merged over the user's key by key; maps merge, lists replace."""
     project.user(
         "targets:\n"
-        "  desk: {kind: kubernetes, partition: gpu, list: [a, b], env: {A: '1', B: '1'}, cpus: 1}\n"
+        "  desk: {kind: other, partition: gpu, list: [a, b], env: {A: '1', B: '1'}, cpus: 1}\n"
         "  local: {parallel: 2}\n"
     )
     project.file(
@@ -447,7 +447,7 @@ def test_targets_merge(project: Project) -> None:
     assert {name: (target.kind, target.options) for name, target in targets.items()} == {
         "local": ("machine", {"parallel": 2, "devices": "1"}),
         "desk": (
-            "kubernetes",
+            "other",
             {
                 "partition": "big",
                 "list": ["c"],
@@ -512,7 +512,7 @@ def test_chosen_target(project: Project) -> None:
             "{kind: slurm}",
             "{devices: 2}",
             "bay.yaml:2:17: targets.box.devices: a Slurm target has no such key",
-            "take it out: Slurm gives each run its GPUs",
+            "take it out: a cluster gives each run its GPUs",
         ),
         (
             "{volumes: {a: /a}}",

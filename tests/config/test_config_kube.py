@@ -204,6 +204,7 @@ def test_what_a_run_is_given(project: Project) -> None:
         "file": ("src/temp.py",),
         "shared": "0.5",
         "server": {"redis": {"image": "registry.example.org/redis:7"}},
+        "outputs_to": "none",
     }
 
 

@@ -132,7 +132,7 @@ ACCEPTED = [
     "command: x\nrun: []\ntarget: desk\n",
     f"{RUNS}targets: {{desk: {{kind: machine, parallel: 2, devices: auto, gpu_count: 1}}}}\n",
     f"{RUNS}targets: {{local: {{devices: 2, root: ~/bay}}, desk-2: {{devices: [0, a]}}}}\n",
-    f"{RUNS}targets: {{kube: {{kind: kubernetes, args: [a], more: {{a: 1}}}}, x: {{}}}}\n",
+    f"{RUNS}targets: {{kube: {{kind: other, args: [a], more: {{a: 1}}}}, x: {{}}}}\n",
     f"{RUNS}targets: {{box: {{kind: machine, host: me@box, root: ~/bay}}}}\n",
     f"{RUNS}targets: {{brc: {{kind: slurm, host: brc, partition: gpu, look_every: 30s}}}}\n",
     f"{RUNS}targets: {{brc: {{kind: slurm, profiles: {{gpu: {{qos: a, gpus: 1}}}}}}}}\n",
@@ -455,6 +455,7 @@ def test_placeholder(key: str) -> None:
     """Wherever a key's value is one text, a placeholder may stand for it."""
     text = f"{RUNS}params: {{x: 1}}\n{key}: <x>\n"
     mappings = {"env", "extra", "folders", "volumes", "server", "tolerations"}
+    mappings |= {"override", "dev_limits", "node_selector"}
 
     assert loader_takes(text)
     assert schema_takes(text) == [key not in mappings] * 2

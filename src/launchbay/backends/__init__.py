@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Backend, Opening
 
 GROUP = "launchbay.backends"
-LATER = frozenset({"kubernetes"})
-"""Kinds that files may name already."""
-OURS = {"machine": "open_machine", "slurm": "open_slurm"}
+OURS = {
+    "kubernetes": "open_kubernetes",
+    "machine": "open_machine",
+    "slurm": "open_slurm",
+}
 """The kinds that come with launchbay, each in a module of its name."""
 
 
@@ -38,11 +40,6 @@ def load(kind: str) -> Callable[[Opening], Backend]:
         module = import_module(f"launchbay.backends.{kind}")
         return cast("Callable[[Opening], Backend]", getattr(module, OURS[kind]))
     points = _entry_points().select(name=kind)
-    if not points and kind in LATER:
-        raise ConfigError(
-            f"targets of kind `{kind}` are not supported yet in this version",
-            hint="choose another one with `--target local`",
-        )
     if not points:
         raise ConfigError(f"kind `{kind}` is not installed", hint=suggest(kind, kinds()))
     try:

@@ -28,6 +28,7 @@ from launchbay.backends.names import QUEUE, SERIAL, attempt_of, is_queued, queue
 from launchbay.core.backend import (
     Backend,
     Capacity,
+    Delivery,
     Development,
     Diagnosis,
     Discovery,
@@ -42,6 +43,7 @@ from launchbay.core.backend import (
     LogChunk,
     Opening,
     Outputs,
+    Parcel,
     Plan,
     Refusal,
     Room,
@@ -106,6 +108,7 @@ class MachineBackend(
     Discovery,
     Feeding,
     Outputs,
+    Delivery,
     Disposal,
     Interactive,
     Forwarding,
@@ -218,6 +221,13 @@ class MachineBackend(
     def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
         return self._depot.pull(handle.run_id, twin, patterns)
 
+    def deliver(self, handle: Handle, parcels: Sequence[Parcel]) -> None:
+        # Most commands send no files.
+        from launchbay.backends.delivery import deliver_to_run  # noqa: PLC0415
+
+        self._check_running(handle)
+        deliver_to_run(self._host, self._depot.run_path(handle.run_id), parcels)
+
     def dispose(self, handles: Sequence[Handle]) -> None:
         remove_folders(self._depot, [handle.run_id for handle in handles])
 
@@ -249,7 +259,13 @@ class MachineBackend(
         argv = ["sh", script, line["folder"], str(job.attempt)]
         return self._handle(plan.id, job), ["env", f"BAY_HERE={job.project_folder}", *argv]
 
-    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+    def dev_argv(
+        self,
+        plan: Plan,
+        *,
+        command: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda _: None,  # noqa: ARG002
+    ) -> list[str]:
         # Most commands make no such place.
         from launchbay.backends.dev import enter_argv, make_folder  # noqa: PLC0415
 

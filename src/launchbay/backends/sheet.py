@@ -20,7 +20,7 @@ import shlex
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from launchbay.core.job import Argv, Job, Script, to_record
+from launchbay.core.job import IN_IMAGE, Argv, Job, Script, to_record
 from launchbay.core.python import load_modules
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def parse_document(document: str) -> dict[str, str]:
     return files
 
 
-def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = "") -> dict[str, str]:
+def render_sheet(
+    jobs: Sequence[Job], *, target: str, plan: str, after: str = "", pod: str = ""
+) -> dict[str, str]:
     """The sheet of a plan, a line a run, and the file of what they have in common.
 
     Args:
@@ -63,6 +65,8 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
         target: what the target is called here.
         plan: the plan's id.
         after: the node program that run.sh becomes once the end is recorded.
+        pod: where a pod has the plan's files; run.sh is then inside of the image already, and has
+            the variables that are secret.
     """
     groups = secret_groups(jobs)
     records = [{**to_record(job), "target": target, "plan": plan} for job in jobs]
@@ -71,9 +75,14 @@ def render_sheet(jobs: Sequence[Job], *, target: str, plan: str, after: str = ""
     values = [
         {
             "bay_job": _own_part(record, alike),
-            **_values(job),
+            **_values(job, inside=bool(pod)),
             "bay_env_text": _env_text_of(
-                job, texts, plan=plan, secrets=groups.index(common_secrets(job)), after=after
+                job,
+                texts,
+                plan=plan,
+                secrets=groups.index(common_secrets(job)),
+                after=after,
+                pod=pod,
             ),
             "bay_own_text": _own_text(job, target),
         }
@@ -171,7 +180,7 @@ def _shared_part(record: Mapping[str, Any], alike: Collection[str]) -> str:
 
 
 def _env_text_of(
-    job: Job, known: dict[tuple[object, ...], str], *, plan: str, secrets: int, after: str
+    job: Job, known: dict[tuple[object, ...], str], *, plan: str, secrets: int, after: str, pod: str
 ) -> str:
     """The environment's text, made once for runs that are given the very same."""
     given = (job.env, job.options, job.resources, job.policy, job.outputs)
@@ -186,16 +195,16 @@ def _env_text_of(
     key = (*map(id, given), *words, job.origin, job.project_folder, isinstance(job.command, Argv))
     key += (job.carriage,)
     if key not in known:
-        known[key] = _env_text(job, plan=plan, secrets=secrets, after=after)
+        known[key] = _env_text(job, plan=plan, secrets=secrets, after=after, pod=pod)
     return known[key]
 
 
-def _values(job: Job) -> dict[str, str]:
+def _values(job: Job, *, inside: bool) -> dict[str, str]:
     """What becomes of a job in its folder; the parts that many runs may have in common."""
     return {
         "bay_params": json.dumps(nest(job.params)),
         "bay_command_text": _command_text(job),
-        "bay_setup_text": job.setup if job.image else job.entry + job.setup,
+        "bay_setup_text": job.setup if job.image and not inside else job.entry + job.setup,
         "bay_patterns": json.dumps(dict(job.metrics)) if job.metrics else "",
         "bay_fresh": "1" if job.fresh else "",
     }
@@ -225,8 +234,10 @@ def _own_text(job: Job, target: str) -> str:
     return render_exports(own | {name: trackers[name] for name in trackers.keys() - job.env.keys()})
 
 
-def _env_text(job: Job, *, plan: str, secrets: int, after: str) -> str:
+def _env_text(job: Job, *, plan: str, secrets: int, after: str, pod: str) -> str:
     """What run.sh reads then; it has set `$bay_run`."""
+    place = shlex.quote(pod) if pod else f"$bay_root/plans/{plan}"
+    apart = [name for name in job.secrets if not pod or name.startswith("bay_")]
     given = {
         "PYTHONUNBUFFERED": "1",
         "WANDB_RUN_GROUP": job.experiment,
@@ -236,20 +247,20 @@ def _env_text(job: Job, *, plan: str, secrets: int, after: str) -> str:
     own = {name: value for name, value in given.items() if name not in OWN}
     lines = [
         "umask 077\n",
-        f"bay_root=${{bay_run%/runs/*}}\nbay_plan=$bay_root/plans/{plan}\n",
+        f"bay_root=${{bay_run%/runs/*}}\nbay_plan={place}\n",
         'export WANDB_DIR="$bay_run/out"\n',
         render_exports(own),
         _paths(job),
-        _container(job),
+        "" if pod else _container(job),
         "".join(f"{name}={shlex.quote(value)}\n" for name, value in _marks(job, after).items()),
         "each_output() {\n:\n",
         "".join(f'"$1" {shlex.quote(name)}\n' for name in job.outputs),
         "}\n",
         job.carriage,
     ]
-    if any(not is_own(name) for name in job.secrets):
+    if any(not is_own(name) for name in apart):
         lines.append(f'. "$bay_plan/{secrets_name(secrets)}"\n')
-    if any(map(is_own, job.secrets)):
+    if any(map(is_own, apart)):
         lines.append(f'. "$bay_plan/{own_secrets_name("$BAY_RUN_ID")}"\n')
     return "".join(lines)
 
@@ -257,7 +268,9 @@ def _env_text(job: Job, *, plan: str, secrets: int, after: str) -> str:
 def _paths(job: Job) -> str:
     """The run's own places, and its frozen code first where Python looks for modules."""
     lines = ['export BAY_OUT="$bay_run/out" BAY_PARAMS="$bay_run/params.json"\n', "bay_tree=\n"]
-    if job.snapshot:
+    if job.options.get("code") == IN_IMAGE:
+        lines.append('bay_tree=${BAY_INSIDE:-"$bay_run/work"}\n')
+    elif job.snapshot:
         lines.append(f'bay_tree="$bay_root/snapshots/"{shlex.quote(job.snapshot)}\n')
     lines.append(
         'bay_path="$bay_run/work"\n'

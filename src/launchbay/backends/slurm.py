@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launchbay.backends.delivery import deliver_to_run
 from launchbay.backends.depot import Depot
 from launchbay.backends.dev import enter_argv, make_folder, srun_words
 from launchbay.backends.disposal import remove_folders
@@ -54,6 +55,7 @@ from launchbay.core import rundir
 from launchbay.core.backend import (
     Backend,
     Capacity,
+    Delivery,
     Development,
     Diagnosis,
     Discovery,
@@ -67,6 +69,7 @@ from launchbay.core.backend import (
     LogChunk,
     Opening,
     Outputs,
+    Parcel,
     Plan,
     Refusal,
     Room,
@@ -109,6 +112,7 @@ class SlurmBackend(
     Discovery,
     Feeding,
     Outputs,
+    Delivery,
     Disposal,
     Interactive,
     Forwarding,
@@ -239,6 +243,10 @@ class SlurmBackend(
     def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
         return self._depot.pull(handle.run_id, twin, patterns)
 
+    def deliver(self, handle: Handle, parcels: Sequence[Parcel]) -> None:
+        self._running(handle)
+        deliver_to_run(self._depot.host, self._depot.run_path(handle.run_id), parcels)
+
     def dispose(self, handles: Sequence[Handle]) -> None:
         remove_folders(self._depot, [handle.run_id for handle in handles])
 
@@ -267,7 +275,13 @@ class SlurmBackend(
         refused = explain_refusal(done.stdout + done.stderr)
         return [Finding(level="problem", subject=self.target, message=refused.reason)]
 
-    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+    def dev_argv(
+        self,
+        plan: Plan,
+        *,
+        command: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda _: None,  # noqa: ARG002
+    ) -> list[str]:
         (job,) = plan.jobs
         if job.image:
             raise Unsupported(

@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, *, target: str | None, resources: Mapping[str
     """A shell on a target, in a fresh copy of the code and with its Python; not a run.
 
     What the file gives its first run is there too: variables, modules, set-up. It ends after its
-    time, an hour unless one is set. The folder stays.
+    time, an hour unless one is set. The folder stays, but for that of a pod, which goes with it.
     """
     for key in NOT_ALONE:
         if key in resources:
@@ -53,7 +53,10 @@ def command(ctx: click.Context, /, *, target: str | None, resources: Mapping[str
     desk = make_desk(lab, draft, ctx.meta["command"], subfolder=_inside(lab.project.folder))
     say(_describe(draft, desk))
     code = call_in_terminal(desk.argv)
-    say(f"the folder stays: {desk.where}")
+    if desk.stays:
+        say(f"the folder stays: {desk.where}")
+    else:
+        say("the pod is deleted, and what was not on a claim is gone with it")
     return code
 
 

@@ -60,9 +60,7 @@ def summarize(lab: Lab, runs: Sequence[Run]) -> None:
         names = ", ".join(run.suffix for run in group[:NAMED])
         more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
         say(f"  {len(group)} failed: {line}\n    {names}{more}")
-    say(
-        f"outputs: {_shared_folder(lab, runs)}/*/{rundir.OUT} · `bay fetch` copies them to results/"
-    )
+    say(f"outputs: {_shared_outputs(lab, runs)}")
     if failed:
         say("`bay show ID` tells more, `bay rerun --failed` tries again")
     else:
@@ -73,13 +71,16 @@ def _summarize_one(lab: Lab, run: Run) -> None:
     spent = duration(run, lab.clock())
     took = f" after {render_span(spent)}" if spent is not None else ""
     reason = f": {run.status.reason}" if run.status.reason else ""
-    say(f"{run.suffix} {run.state}{took}{reason} · outputs: {lab.where(run)}/{rundir.OUT}")
+    say(f"{run.suffix} {run.state}{took}{reason} · outputs: {lab.outputs_of(run)}")
     if run.state is not State.SUCCEEDED:
         say(f"`bay show {run.suffix}` tells more, `bay rerun {run.suffix}` tries again")
 
 
-def _shared_folder(lab: Lab, runs: Sequence[Run]) -> str:
-    return lab.where(runs[0]).rpartition("/")[0]
+def _shared_outputs(lab: Lab, runs: Sequence[Run]) -> str:
+    above, _, folder = lab.where(runs[0]).rpartition("/")
+    if folder and runs[0].id in folder and not above.startswith("pod:"):
+        return f"{above}/*/{rundir.OUT} · `bay fetch` copies them to results/"
+    return lab.outputs_of(runs[0])
 
 
 def _guarded(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> Iterable[Look]:

@@ -16,8 +16,9 @@ from launchbay.engine.logs import read_all
 from launchbay.engine.select import select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from launchbay.core.backend import LogChunk
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
     from launchbay.engine.select import Selection
@@ -79,32 +80,41 @@ def follow_log(
     for seen in lab.follow([run]):
         (run,) = seen.runs
         told = _tell_waiting(run, seen.silences, told)
-        if not run.native_id or (run.state is State.QUEUED and run.place.get("host")):
+        if not run.native_id or (run.state is State.QUEUED and run.is_elsewhere):
             # Over SSH asking for what cannot be there is a call a second.
             continue
-        try:
-            chunk = lab.read_log(run, rank=rank, cursor=cursor)
-        except TargetError:
-            # The next look says why, or that it was for a moment only.
-            if run.state.final:
-                raise
-            continue
-        cursor = chunk.cursor
-        if keep is _everything:
-            # Half a line may be a progress bar.
-            click.echo(chunk.text, nl=False)
-            continue
-        *whole, rest = (rest + chunk.text).split("\n")
-        click.echo("".join(f"{line}\n" for line in whole if keep(line)), nl=False)
+        for chunk in _pieces(lab, run, rank, cursor):
+            cursor = chunk.cursor
+            if keep is _everything:
+                # Half a line may be a progress bar.
+                click.echo(chunk.text, nl=False)
+                continue
+            *whole, rest = (rest + chunk.text).split("\n")
+            click.echo("".join(f"{line}\n" for line in whole if keep(line)), nl=False)
     if rest and keep(rest):
         # A prompt must not stand behind it; a file gets what was printed.
         click.echo(rest, nl=sys.stdout.isatty())
     return run
 
 
+def _pieces(lab: Lab, run: Run, rank: int, cursor: str) -> Iterator[LogChunk]:
+    """What came since `cursor`, never more of it at once than a target hands out."""
+    more = True
+    while more:
+        try:
+            chunk = lab.read_log(run, rank=rank, cursor=cursor, whole=False)
+        except TargetError:
+            # The next look says why, or that it was for a moment only.
+            if run.state.final:
+                raise
+            return
+        yield chunk
+        cursor, more = chunk.cursor, chunk.more
+
+
 def _tell_waiting(run: Run, silences: Mapping[str, str], told: str) -> str:
     """Say why nothing comes of a run elsewhere, when that is news; what was said."""
-    if not run.place.get("host") and run.place["kind"] == "machine":
+    if not run.is_elsewhere and run.place["kind"] == "machine":
         return told
     word = next((f"no news of {target}: {why}" for target, why in silences.items()), "")
     if not word and run.state in {State.CREATED, State.QUEUED} and run.status.reason:

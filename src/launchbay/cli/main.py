@@ -26,6 +26,8 @@ COMMANDS = {
     "wait": ("", "Wait for runs; exit 0 only if all succeeded"),
     "diff": ("", "What differs between two runs"),
     "port": ("", "Lead a port of this computer to a run's"),
+    "copy": ("", "Copy files into a run that runs"),
+    "storage": ("", "Volume claims of a Kubernetes, and files in them"),
     "capacity": ("", "What is free on targets, and who uses it"),
     "rm": ("", "Forget ended runs, with their outputs"),
     "clean": ("", "Remove frozen code and scratch that nobody needs"),

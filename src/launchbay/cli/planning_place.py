@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COUNTED = 2000
 """Runs that are laid out to count the arrays they make; more would take longer than the plan."""
 NAMED = 8
-WORDS = ("partition", "account", "qos")
+WORDS = ("partition", "account", "qos", "queue", "priority_class")
 JUST_NOW_S = 5
 
 
@@ -54,6 +54,9 @@ def place_lines(draft: Draft, sent: Sent) -> Iterator[str]:
         yield " · ".join(ways)
     if not draft.place.is_here and isinstance(draft.place.backend, Survey):
         yield _known(draft)
+        yield from (draft.place.facts.details.get("unknown") or () if draft.place.facts else ())
+    if draft.place.where["kind"] == "kubernetes" and sent.count:
+        yield from _kept(sent.recipes.values())
     yield from _data(draft, sent.recipes.values())
     yield from _links(draft)
 
@@ -91,6 +94,15 @@ def _known(draft: Draft) -> str:
     age_s = time.time() - facts.seen_at
     when = "just now" if age_s < JUST_NOW_S else f"{render_span(age_s)} ago"
     return f"limits of {name} as seen {when}"
+
+
+def _kept(recipes: Iterable[Recipe]) -> Iterator[str]:
+    """What becomes of outputs and logs where nothing but the pod has them."""
+    if any(recipe.ship is None for recipe in recipes):
+        yield (
+            "outputs end with the pods (`outputs_to: none`); of a log the cluster keeps the last "
+            "10 MB, and what somebody follows is kept here"
+        )
 
 
 def _data(draft: Draft, recipes: Iterable[Recipe]) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _render(run: Run, lab: Lab) -> str:
         "ended": record["ended_at"],
         "took": None if spent is None else render_span(spent),
         "launched by": " ".join(record["launched_by"]),
-        "outputs": record["out"],
+        "outputs": lab.outputs_of(run),
         "copied to": record["shipped_to"],
         "folder": record["paths"]["folder"],
     }

@@ -13,7 +13,7 @@ from launchbay.cli.screen import confirm, interactive, say
 from launchbay.cli.terminal import call_in_terminal
 from launchbay.config.edits import render_mapping
 from launchbay.config.paths import user_config_path
-from launchbay.config.schema import MACHINE, SLURM
+from launchbay.config.schema import KUBERNETES, MACHINE, SLURM
 from launchbay.config.user_file import write_target
 from launchbay.core.errors import BadRequest, TargetError, Unauthorized
 from launchbay.core.nearest import suggest
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     "host": "where to log in: me@box, or a name of your ssh configuration",
+    "context": "of your kubectl, for a Kubernetes",
+    "kubeconfig": "the file that kubectl reads; unset is its own choice",
+    "namespace": "yours on a Kubernetes",
+    "user": "whose work it is, as a label on a Kubernetes; unset is your name here",
+    "image": "the container image of a run that does not say",
+    "outputs-to": "where outputs go: claim:NAME on a Kubernetes, s3://bucket/path, none",
+    "queue": "the local queue of a Kubernetes where Kueue decides",
     "partition": "the part of a Slurm to run in",
     "account": "whom a Slurm charges",
     "qos": "the quality of service to ask a Slurm for",
@@ -60,13 +67,14 @@ def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("add")
 @click.argument("name")
-@click.argument("place", metavar="[me@HOST]", required=False)
+@click.argument("place", metavar="[me@HOST or KUBE-CONTEXT]", required=False)
 @click.option(
     "--kind",
     help="what drives it, which is found out unless it is said; `bay target kinds` lists them",
     shell_complete=complete_kinds,
 )
 @target_options
+@click.option("--claim", metavar="NAME", help="the same as --outputs-to claim:NAME")
 @click.option("--set", "sets", multiple=True, metavar="K=V", help="any other option of the kind")
 @click.option("--replace", is_flag=True, help="write a target anew that is there already")
 @yes_option
@@ -75,6 +83,7 @@ def add(
     name: str,
     place: str | None,
     kind: str | None,
+    claim: str | None,
     sets: tuple[str, ...],
     replace: bool,
     yes: bool,
@@ -82,12 +91,14 @@ def add(
 ) -> int:
     """Add a target to your configuration, and check that it works.
 
-    With a HOST, and for a Slurm, it looks round there first and asks what it cannot know; every
-    answer is also a flag.
+    With a HOST or a context of your kubectl, and for a Slurm or a Kubernetes, it looks round there
+    first and asks what it cannot know; every answer is also a flag.
     """
-    flags["host"] = place or flags["host"]
     _check_kind(kind)
-    if flags["host"] or kind == SLURM:
+    if claim:
+        flags["outputs_to"] = f"claim:{claim}"
+    kind = _place(place, kind, flags)
+    if flags["host"] or kind in {SLURM, KUBERNETES}:
         kind = _complete(name, kind, flags, yes=yes)
     options = _options(kind or MACHINE, flags, sets)
     check_new(name, options)
@@ -109,26 +120,45 @@ def add(
     return print_findings(check_place(lab, name))
 
 
+def _place(place: str | None, kind: str | None, flags: dict[str, str | None]) -> str | None:
+    """Take a place for what it is, a context or a machine; returns the kind where that tells."""
+    if place and kind in {None, KUBERNETES} and flags["context"] is None and not flags["host"]:
+        # Dear to load, and most targets are machines.
+        from launchbay.engine.kubernetes_arrival import is_context  # noqa: PLC0415
+
+        if is_context(place, flags["kubeconfig"] or ""):
+            flags["context"] = place
+            return KUBERNETES
+    flags["host"] = place or flags["host"]
+    named = flags["context"] or flags["namespace"]
+    return KUBERNETES if named and kind is None else kind
+
+
 def _complete(name: str, kind: str | None, flags: dict[str, str | None], *, yes: bool) -> str:
     """Look round, and fill in what no flag says; returns the kind."""
-    seen = _look_round(name, flags["host"] or "", kind)
-    for line in seen.lines:
-        say(line)
-    for question in seen.questions:
-        if flags[question.key] is None:
-            flags[question.key] = _answer(question, yes=yes)
-    return seen.kind
+    while True:
+        seen = _look_round(name, kind, flags)
+        for line in seen.lines:
+            say(line)
+        still = [one for one in seen.questions if flags[one.key] is None]
+        answers = {one.key: _answer(one, yes=yes) for one in still}
+        if lacking := [one for one in still if one.needed and not answers[one.key]]:
+            raise _unanswered(name, lacking)
+        flags.update({key: answer or None for key, answer in answers.items()})
+        if not seen.more:
+            return seen.kind
 
 
-def _look_round(name: str, host: str, kind: str | None) -> Arrival:
+def _look_round(name: str, kind: str | None, flags: dict[str, str | None]) -> Arrival:
+    host = flags["host"] or ""
     try:
-        return look_round(name, host, kind)
+        return _see(name, kind, flags)
     except TargetError as err:
-        if host and isinstance(err, Unauthorized) and interactive():
+        if host and isinstance(err, Unauthorized) and _is_ssh(err) and interactive():
             say(str(err))
             log_in(host, name, call_in_terminal)
-            return look_round(name, host, kind)
-        if kind:
+            return _see(name, kind, flags)
+        if kind and (kind != KUBERNETES or flags["namespace"]):
             say(f"warning: {err}; so it is written as it was typed")
             return Arrival(kind=kind)
         hint = "`--kind machine` or `--kind slurm` writes it unseen"
@@ -137,12 +167,38 @@ def _look_round(name: str, host: str, kind: str | None) -> Arrival:
         raise type(err)(str(err), hint=asks if wants_login else err.hint or hint) from err
 
 
+def _is_ssh(err: Unauthorized) -> bool:
+    """Whether the machine wants the login, rather than a cluster that its `kubectl` speaks to."""
+    return "`kubectl`" not in (err.hint or "")
+
+
+def _see(name: str, kind: str | None, flags: dict[str, str | None]) -> Arrival:
+    if kind != KUBERNETES:
+        return look_round(name, flags["host"] or "", kind)
+    from launchbay.engine.kubernetes_arrival import look_at_cluster  # noqa: PLC0415
+
+    return look_at_cluster(name, flags)
+
+
+def _unanswered(name: str, lacking: Sequence[Question]) -> BadRequest:
+    flags = ", ".join(f"--{one.key.replace('_', '-')}" for one in lacking)
+    known = [one.what or f"{one.key}: {', '.join(one.choices)}" for one in lacking]
+    hint = "; ".join(known) if any(one.what or one.choices for one in lacking) else None
+    return BadRequest(f"`{name}` is not complete, and nobody said {flags}", hint=hint)
+
+
 def _answer(question: Question, *, yes: bool) -> str:
     if yes or not interactive():
         return question.default
     kind = click.Choice(question.choices) if question.choices else None
+    default = question.default if question.default or not question.needed else None
     answer = click.prompt(
-        question.key, default=question.default, type=kind, show_choices=False, err=True
+        question.what or question.key,
+        default=default,
+        type=kind,
+        show_choices=False,
+        show_default=bool(default),
+        err=True,
     )
     return str(answer)
 

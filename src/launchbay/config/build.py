@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay.config.branches import Around, Builder
 from launchbay.config.configuration import is_local, layers_below
+from launchbay.config.fields import CODE_IN_IMAGE
 from launchbay.config.files import Document, Notes
 from launchbay.config.grids import (
     NAME,
@@ -119,7 +120,7 @@ def build_experiment(
         parallel=file.parallel,
         outputs=file.outputs,
         metrics=file.metrics,
-        code=file.code,
+        code=() if CODE_IN_IMAGE in file.code else file.code,
         warnings=tuple(builder.warnings),
     )
 

@@ -279,6 +279,32 @@ class ClusterFields(Part):
     server: dict[str, Any] | None = Field(
         default=None, description="Containers beside the run's own."
     )
+    shm: Memory | None = Field(
+        default=None, description="The most that `/dev/shm` may hold, as `8G`; unset is no limit."
+    )
+    priority_class: Line | None = Field(default=None, description="The priority class of its pods.")
+    service_account: Line | None = Field(
+        default=None, description="The service account of its pods; unset is the namespace's own."
+    )
+    node_selector: dict[str, Text] | None = Field(
+        default=None, description="Labels that a node must have: `{name: value}`."
+    )
+    queue: Line | None = Field(default=None, description="The local queue, where Kueue decides.")
+    deadline: TimeLimit | None = Field(
+        default=None, description="How long a run may take in all, the wait among it: `2d`."
+    )
+    ttl: TimeLimit | None = Field(
+        default=None,
+        description="How long a Job is kept after its end: `7d`; unset is until `bay rm`.",
+    )
+    override: dict[str, Any] | None = Field(
+        default=None,
+        description="Laid over the Job as it is sent, by JSON merge patch; a last resort.",
+    )
+    dev_limits: dict[str, Text] | None = Field(
+        default=None,
+        description="The most that `bay dev` asks for: `{gpus: 2, cpus: 16, memory: 32}`.",
+    )
 
 
 class Profile(Needs, PolicyFields, Surroundings, DataFields, SlurmFields, ClusterFields):

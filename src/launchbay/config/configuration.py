@@ -155,7 +155,9 @@ def layers_below(config: Configuration, target: str, *, root: bool = True) -> li
         f"your target {target}", config.user.targets, config.user.document, target
     )
     if config.kube and target == KUBE:
-        kube = Layer(level=KUBE_FILE, values=config.kube.written, document=config.kube.document)
+        # What the first tool's pods wrote beside their volumes was lost: its files keep working.
+        values = {"outputs_to": "none", **config.kube.written}
+        kube = Layer(level=KUBE_FILE, values=values, document=config.kube.document)
         layers.append(replace(kube, own=False))
     if config.file and root:
         layers.append(
@@ -199,7 +201,7 @@ def _entries(config: Configuration) -> Iterator[Mapping[str, Target]]:
     yield from (site.targets for site in config.sites)
     yield config.user.targets
     if config.kube:
-        fields = config.kube.model_dump(exclude_unset=True, exclude={"project"})
+        fields = config.kube.model_dump(exclude_unset=True, exclude={"project", "prefix"})
         yield {KUBE: Target.model_validate({"kind": KUBERNETES}).model_copy(update=fields)}
     if config.file:
         yield config.file.targets

@@ -20,9 +20,12 @@ from launchbay.config.resources import (
     parse_truth,
     read_retries,
 )
+from launchbay.core.job import IN_IMAGE
 from launchbay.core.nearest import suggest
 from launchbay.core.python import parse_python
 
+CODE_IN_IMAGE = ("", IN_IMAGE)
+"""What `code` is where the image has all of it."""
 TARGET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PYTHON_FIX = (
@@ -119,7 +122,14 @@ def _read_lines(written: object) -> object:
     return written
 
 
+def _read_code(written: object) -> object:
+    """Paths that travel; or that all of the code is in the image."""
+    return [CODE_IN_IMAGE] if written == IN_IMAGE else written
+
+
 def _read_source(written: object) -> object:
+    if written == CODE_IN_IMAGE:
+        return written
     if not isinstance(written, str):
         raise ValueError("must be text; write `../lib:lib`")  # noqa: TRY004
     source, _, destination = written.rpartition(":")
@@ -314,3 +324,4 @@ Lines = Annotated[str, BeforeValidator(_read_lines), Form(forms.WORDS)]
 Inside = Annotated[str, AfterValidator(check_inside), Form(forms.INSIDE)]
 Pattern = Annotated[str, AfterValidator(_check_metric), Form(forms.METRIC)]
 Source = Annotated[tuple[str, str], BeforeValidator(_read_source), Form(forms.SOURCE)]
+Code = Annotated[tuple[Source, ...], BeforeValidator(_read_code), Form(forms.CODE)]

@@ -124,6 +124,7 @@ TOLERATIONS: Schema = {
 }
 INSIDE: Schema = {**TEXT, "pattern": f"^(?!{LEADS_OUT})"}
 SOURCE: Schema = {"type": "string", "pattern": f".:(?!{LEADS_OUT})[^:]*$"}
+CODE: Schema = {"anyOf": [{"const": "image"}, {"type": "array", "items": SOURCE}]}
 FOLDER: Schema = {
     "anyOf": [
         {**TEXT, "pattern": r"."},

@@ -7,6 +7,7 @@ dataset, model, a parameter, a flag. The profile of a target is right above that
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from launchbay.config.common import ClusterFields, SlurmFields
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 NOWHERE = Document()
 FLAG = "flag"
-OPTIONS = (*SlurmFields.model_fields, *ClusterFields.model_fields)
+OPTIONS = (*SlurmFields.model_fields, *ClusterFields.model_fields, "outputs_to")
 DEFAULT_PYTHON = "default_python"
 """What counts as `python` where nobody says anything and there is no image."""
 NOWHERE_TO_SHIP = "none"
@@ -138,7 +139,7 @@ def make_recipe(layers: Sequence[Layer], private: Private) -> Recipe:
         folders=tuple(merged.get("folders", {}).values()),
         ship=_ship(merged),
         fetch=merged.get("fetch", ()),
-        options={key: merged[key] for key in OPTIONS if key in merged},
+        options={key: _plain(merged[key]) for key in OPTIONS if key in merged},
     )
 
 
@@ -161,6 +162,11 @@ def _ship(merged: Mapping[str, Any]) -> Ship | None:
         return None
     written = {"every_s": merged.get("ship_every"), "only": merged.get("ship_only")}
     return Ship(to=place, **{key: value for key, value in written.items() if value is not None})
+
+
+def _plain(value: object) -> object:
+    """A value as records hold it."""
+    return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
 
 def _python(merged: Mapping[str, Any]) -> str:

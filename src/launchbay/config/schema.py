@@ -13,6 +13,7 @@ from pydantic import WithJsonSchema as Form
 from launchbay.config import forms
 from launchbay.config.common import ClusterFields, Common, Part, Profile, SlurmFields
 from launchbay.config.fields import (
+    Code,
     Command,
     Count,
     Devices,
@@ -25,7 +26,6 @@ from launchbay.config.fields import (
     Raw,
     Seconds,
     Secrets,
-    Source,
     TargetName,
     Text,
     Title,
@@ -166,7 +166,9 @@ class Target(Common):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Text | None = Field(default=None, description="What drives it: `machine` or `slurm`.")
+    kind: Text | None = Field(
+        default=None, description="What drives it: `machine`, `slurm` or `kubernetes`."
+    )
     host: HostName | None = Field(
         default=None,
         description=(
@@ -193,7 +195,19 @@ class Target(Common):
         description="Sets of keys to choose from, by their names: `{gpu: {partition: gpu}}`.",
     )
     look_every: Seconds | None = Field(
-        default=None, description="How often a Slurm is asked at most; unset is `10s`."
+        default=None,
+        description="How often a cluster is asked at most; unset is `10s`, of Kubernetes `2s`.",
+    )
+    namespace: Text | None = Field(default=None, description="The namespace, of a Kubernetes.")
+    context: Text | None = Field(
+        default=None,
+        description="The context of your `kubectl`; unset is the one that it uses by itself.",
+    )
+    kubeconfig: Text | None = Field(
+        default=None, description="The file that `kubectl` reads; unset is its own choice."
+    )
+    user: Text | None = Field(
+        default=None, description="Whose work it is, as a label; unset is your name here."
     )
     endpoints: dict[str, Text] | None = Field(
         default=None,
@@ -223,12 +237,15 @@ class Target(Common):
         return self.model_copy(update=changes)
 
 
-CLUSTER_KEYS = frozenset(ClusterFields.model_fields)
-ONLY_SLURM = frozenset({*SlurmFields.model_fields, "look_every"})
+PLACE_KEYS = frozenset({"namespace", "context", "kubeconfig", "user"})
+CLUSTER_KEYS = frozenset(ClusterFields.model_fields) | PLACE_KEYS
+ONLY_SLURM = frozenset(SlurmFields.model_fields)
+LOOKED_AT = frozenset({"look_every"})
 ONLY_MACHINE = frozenset({"devices"})
 KEYS_OF = {
-    MACHINE: frozenset(Target.model_fields) - CLUSTER_KEYS - ONLY_SLURM,
+    MACHINE: frozenset(Target.model_fields) - CLUSTER_KEYS - ONLY_SLURM - LOOKED_AT,
     SLURM: frozenset(Target.model_fields) - CLUSTER_KEYS - ONLY_MACHINE,
+    KUBERNETES: frozenset(Target.model_fields) - ONLY_SLURM - ONLY_MACHINE - {"root"},
 }
 """What a target may say, by its kind; of other kinds any key is taken."""
 
@@ -321,9 +338,12 @@ class ExperimentFile(Written, Entry):
         description="Name to regular expression with a group, read from the log; the last counts.",
     )
     bucket: BucketEntries = Field(default={}, description=BUCKET_WORDS)
-    code: tuple[Source, ...] = Field(
+    code: Code = Field(
         default=(),
-        description="Paths outside the project that travel with it, `SRC:DST`, as `../lib:lib`.",
+        description=(
+            "Paths outside the project that travel with it, `SRC:DST`, as `../lib:lib`; or `image` "
+            "where the image has all of the code, and nothing travels but `file`."
+        ),
     )
     snapshot_limit: Memory = Field(
         default=100,

@@ -15,6 +15,7 @@ from launchbay.config.problems import config_error
 from launchbay.config.resources import OPPOSITES
 from launchbay.config.schema import (
     KEYS_OF,
+    KUBERNETES,
     LOCAL,
     MACHINE,
     ONLY_MACHINE,
@@ -162,10 +163,14 @@ def kind_problems(
 def _unknown_to(kind: str, key: str, known: Iterable[str]) -> tuple[str, str | None]:
     if key not in Target.spellings():
         return _unknown(key, known, Target)
+    cluster = "a Slurm target" if kind == SLURM else "a Kubernetes target"
     if key in ONLY_MACHINE:
-        return "a Slurm target has no such key", "take it out: Slurm gives each run its GPUs"
+        return f"{cluster} has no such key", "take it out: a cluster gives each run its GPUs"
+    if kind == KUBERNETES:
+        hint = "take it out: pods have roots of their own, and Slurm its keys"
+        return f"{cluster} has no such key", hint
     if kind == SLURM:
-        return "a Slurm target has no such key", "take it out: only a Kubernetes target has it"
+        return f"{cluster} has no such key", "take it out: only a Kubernetes target has it"
     return "a machine has no such key", "take it out: only a cluster's target has it"
 
 
@@ -324,13 +329,13 @@ def _unknown(key: str, known: Iterable[str], shape: type[Part]) -> tuple[str, st
         return f"not a key of {HOMES[shape]}", f"move it to {' or '.join(homes[:2])}"
     hint = suggest(key, known)
     if hint and hint.startswith("there") and len(hint) > LONGEST_LIST:
-        hint = _far_hint(shape)
+        hint = _far_hint(shape, set(known))
     return "unknown key", hint
 
 
-def _far_hint(shape: type[Part]) -> str:
+def _far_hint(shape: type[Part], known: set[str]) -> str:
     """What to do about a key that resembles none of many."""
     if "params" in shape.model_fields:
         return "put it below `params:` if it is a parameter, or take it out"
-    own = ", ".join(f"`{key}`" for key in shape.__annotations__ if key in shape.model_fields)
+    own = ", ".join(f"`{key}`" for key in shape.__annotations__ if key in known)
     return f"take it out; there are {own} and more"

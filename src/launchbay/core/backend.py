@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from launchbay.core.host import Host
     from launchbay.core.job import Job
     from launchbay.core.python import Python
     from launchbay.core.run import Handle, Status
@@ -52,6 +54,8 @@ class LogChunk:
 
     text: str
     cursor: str
+    more: bool = False
+    """Whether what follows is there already, and only too much for one piece."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +174,74 @@ class Outputs(Protocol):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """A file of this machine on its way to another."""
+
+    source: Path
+    place: str
+    """Where it belongs there: a path below the folder that it is for, with `/`."""
+
+
+@runtime_checkable
+class Delivery(Protocol):
+    """Takes files into runs that run."""
+
+    def deliver(self, handle: Handle, parcels: Sequence[Parcel]) -> None:
+        """Have the files in the run's working folder, byte for byte, each whole or not at all.
+
+        Raises:
+            BadRequest: when it does not run.
+            Rejected: when one cannot be written, or would lead out of the run's folder.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Storage that outlives runs and that they can have among their folders."""
+
+    name: str
+    size: str
+    """As the target writes it: `100Gi`."""
+    modes: tuple[str, ...]
+    phase: str
+    """`Bound`, or why it is not yet there."""
+    storage_class: str = ""
+    used_by: tuple[str, ...] = ()
+    """What has it now."""
+    note: str = ""
+    """Why it cannot be used yet."""
+
+
+@runtime_checkable
+class Claims(Protocol):
+    """Has storage that is claimed by name; none of it is ever removed from here."""
+
+    def list_claims(self) -> list[Claim]:
+        """Every claim, and who has it now."""
+
+    def make_claim(
+        self, name: str, *, size_mib: int, storage_class: str = "", shared: bool = True
+    ) -> tuple[Claim, bool]:
+        """Have a claim of that name, and whether it was made now; one that is there stays as it is.
+
+        Args:
+            name: what it is called.
+            size_mib: how much to ask for.
+            storage_class: of which kind; empty is the target's own choice.
+            shared: whether several nodes may have it at once.
+        """
+
+    def open_claim(
+        self, name: str, *, tell: Callable[[str], None]
+    ) -> AbstractContextManager[tuple[Host, str]]:
+        """A host that has the claim, and the folder there, until the end of the block.
+
+        Raises:
+            BadRequest: when there is no such claim.
+        """
+
+
 @runtime_checkable
 class Disposal(Protocol):
     """Can remove what ended runs left there."""
@@ -245,11 +317,18 @@ class Foreground(Protocol):
 class Development(Protocol):
     """Gives a person a place to work by hand, with the code and the Python of a job."""
 
-    def dev_argv(self, plan: Plan, *, command: Sequence[str] = ()) -> list[str]:
+    def dev_argv(
+        self,
+        plan: Plan,
+        *,
+        command: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> list[str]:
         """What a terminal executes to work where the plan's one job would run.
 
-        A fresh folder is made there from the frozen code, which is there already; it stays. No
-        command is a shell. All of it ends when the job's time is over; nothing is recorded.
+        A fresh folder is made there from the frozen code, which is there already; it stays where
+        the place does. No command is a shell. All of it ends when the job's time is over; nothing
+        is recorded. What is waited for meanwhile is told.
 
         Raises:
             Unsupported: when the target cannot give what the job asks.
@@ -271,6 +350,8 @@ CAPABILITIES: Mapping[str, type] = {
     "Discovery": Discovery,
     "Feeding": Feeding,
     "Outputs": Outputs,
+    "Delivery": Delivery,
+    "Claims": Claims,
     "Disposal": Disposal,
     "Interactive": Interactive,
     "Forwarding": Forwarding,

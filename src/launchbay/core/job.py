@@ -26,6 +26,8 @@ DEFAULT_OUTPUTS = (
     "multirun",
 )
 """The folders that programs commonly write; each run has its own."""
+IN_IMAGE = "image"
+"""What `code` says of code that is in the image already."""
 
 
 @dataclass(frozen=True, kw_only=True)

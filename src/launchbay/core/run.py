@@ -76,6 +76,11 @@ class Status:
     """Whether the target has it and waits for a push to start it."""
 
 
+def is_elsewhere(place: Mapping[str, str]) -> bool:
+    """Whether what is kept at a place is on another machine, or in a pod."""
+    return bool(place.get("host") or place.get("namespace"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One try at a run, as stored."""
@@ -122,6 +127,11 @@ class Run:
     def state(self) -> State:
         """Where the run stands."""
         return self.status.state
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its files are on another machine, or in a pod."""
+        return is_elsewhere(self.place)
 
     @property
     def suffix(self) -> str:

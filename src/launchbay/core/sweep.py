@@ -313,6 +313,10 @@ class Experiment:
     metrics: Mapping[str, str] = field(default_factory=dict)
     code: tuple[tuple[str, str], ...] = ()
     """Paths outside the project that travel with it, and where they land."""
+    laid: tuple[str, ...] = ()
+    """Paths of the project that travel although they are ignored."""
+    in_image: bool = False
+    """Whether the code is in the image already."""
     subfolder: str = ""
     always: bool = False
     """Whether it runs each time it is asked for, whatever was done before."""

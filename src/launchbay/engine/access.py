@@ -168,6 +168,8 @@ class Desk:
     where: str
     """Its folder, for a person to read."""
     need: Resources
+    stays: bool = True
+    """Whether the folder is there afterwards."""
 
 
 def draft_desk(lab: Lab, *, target: str | None, resources: Mapping[str, str]) -> Draft:
@@ -201,6 +203,7 @@ def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str 
     """
     from launchbay.engine.environments import build_environments  # noqa: PLC0415
     from launchbay.engine.project import ensure_project  # noqa: PLC0415
+    from launchbay.engine.targets import KUBERNETES  # noqa: PLC0415
     from launchbay.sync.snapshot import freeze  # noqa: PLC0415
 
     place, backend = draft.place, draft.place.backend
@@ -221,10 +224,13 @@ def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str 
     entry = render_setup(modules=recipe.modules, python=python)
     (plan,) = backend.plan([replace(job, snapshot=frozen.id, entry=entry)])
     host, root = place.where.get("host"), place.where["root"]
+    in_pod = place.where["kind"] == KUBERNETES
+    folder = f"{root}/runs/{job.run_id}" if in_pod else f"{root}/dev/{job.run_id}"
     return Desk(
-        argv=backend.dev_argv(plan, command=command),
-        where=f"{f'{host}:' if host else ''}{root}/dev/{job.run_id}",
+        argv=backend.dev_argv(plan, command=command, tell=lab.tell),
+        where=folder if in_pod or not host else f"{host}:{folder}",
         need=recipe.resources,
+        stays=not in_pod,
     )
 
 
@@ -249,7 +255,9 @@ def _desk_job(draft: Draft, recipe: Recipe, subfolder: str) -> Job:
         setup=recipe.setup,
         image=recipe.image,
         resources=recipe.resources,
-        options=recipe.options,
+        # Nothing is kept of it, and nothing is refused for that.
+        options={**recipe.options, "outputs_to": "none"},
+        labels={"project_name": draft.request.experiment.project},
         project_folder=str(draft.project.folder),
         links=draft.listing.links if draft.place.is_here else {},
         folders=recipe.folders,

@@ -28,6 +28,10 @@ class Question:
     default: str
     choices: tuple[str, ...] = ()
     """What there is to choose from; empty takes any text."""
+    needed: bool = False
+    """Whether it has to be said where there is no default."""
+    what: str = ""
+    """How it is asked for, unless the key says it all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,8 @@ class Arrival:
     kind: str
     lines: tuple[str, ...] = ()
     questions: tuple[Question, ...] = field(default=())
+    more: bool = False
+    """Whether there is more to look at once these are answered."""
 
 
 def look_round(name: str, host: str, kind: str | None) -> Arrival:

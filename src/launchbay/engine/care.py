@@ -92,7 +92,7 @@ def remove_runs(
         StoreError: when a folder cannot be removed; those before it are.
     """
     _await_release(lab, [one.run for one in remains], sleep)
-    for group in by_place(one.run for one in remains if one.run.place.get("host")):
+    for group in by_place(one.run for one in remains if one.run.is_elsewhere):
         backend = lab.targets.reopen(group[0])
         if isinstance(backend, Disposal):
             backend.dispose([run.handle for run in group])
@@ -179,7 +179,7 @@ def _own_folder(lab: Lab, run: Run) -> Path:
 def _is_own(run: Run, folder: Path) -> bool:
     """Whether the folder is one of those that runs are in, and no link."""
     # What is kept here of a run elsewhere is in the project.
-    runs = folder.parent if run.place.get("host") else Path(run.place["root"]) / "runs"
+    runs = folder.parent if run.is_elsewhere else Path(run.place["root"]) / "runs"
     return not folder.is_symlink() and folder.resolve().parent == runs.resolve()
 
 
@@ -204,7 +204,7 @@ def _await_release(lab: Lab, runs: Sequence[Run], sleep: Callable[[float], None]
 def _roots(lab: Lab) -> list[Path]:
     """Every folder that runs of this project are or were under."""
     runs = lab.store.runs(Query(project=lab.project.id))
-    here = (Path(run.place["root"]) for run in runs if not run.place.get("host"))
+    here = (Path(run.place["root"]) for run in runs if not run.is_elsewhere)
     return sorted({lab.project.bay, *here})
 
 

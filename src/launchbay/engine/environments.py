@@ -39,15 +39,19 @@ def build_environments(
     """
     pythons = {python for python in wanted if python}
     backend = place.backend
-    if pythons and not isinstance(backend, Environments):
+    built = {python for python in pythons if python.is_built}
+    if built and not isinstance(backend, Environments):
         raise Unsupported(
-            f"`{place.name}` cannot build a `python:` environment", hint="write `python: none`"
+            f"`{place.name}` cannot build a `python:` environment",
+            hint="put the packages into the image, install them in `setup:`, or `python: none`",
         )
     if pythons and isinstance(backend, Staging):
         backend.stage(code, tree)
     found: dict[Python, str] = {}
     for python in sorted(pythons, key=str):
-        if isinstance(backend, Environments):
+        if not isinstance(backend, Environments):
+            found[python] = activation(python, "")
+        else:
             key = _key(python, tree)
             found[python] = backend.build_python(python, snapshot=code, key=key, tell=tell)
     return found

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.core import rundir
 from launchbay.core.backend import Outputs
-from launchbay.core.errors import StoreError, TargetError
+from launchbay.core.errors import BadRequest, StoreError, TargetError
+from launchbay.core.job import to_record
 from launchbay.core.run import Cause, Run, State, Status
 from launchbay.engine.code import find_code
 from launchbay.engine.results import tabulate
@@ -110,7 +111,7 @@ def fetch(lab: Lab, run: Run, how: Fetching) -> Fetched:
         wanted |= {f"{CODE}/{path}": file for path, file in _walk(tree, [tree]) if file}
     with _translated():
         # What came from elsewhere need not be here twice.
-        copy = _link if run.place.get("host") else shutil.copyfile
+        copy = _link if run.is_elsewhere else shutil.copyfile
         sizes = [_update(file, place / path, copy) for path, file in wanted.items()]
         write_whole(place / RECORD, json.dumps(asdict(run), indent=1))
         if run.state.final and not how.patterns:
@@ -148,12 +149,25 @@ def bring_home(lab: Lab, run: Run, patterns: Sequence[str] = ()) -> str:
 
 def _pull(lab: Lab, run: Run, patterns: Sequence[str]) -> bool:
     """Bring what the target has; whether it has a folder of the run."""
-    if not run.place.get("host"):
+    if not run.is_elsewhere:
         return lab.folder(run).is_dir()
     backend = lab.targets.reopen(run)
     if not run.native_id or not isinstance(backend, Outputs):
         return True
+    note_asked(lab, run)
     return backend.pull(run.handle, lab.folder(run), patterns=patterns)
+
+
+def note_asked(lab: Lab, run: Run) -> None:
+    """Have in the run's folder here what was asked for, where nothing came from there yet."""
+    path = lab.folder(run) / rundir.JOB
+    if path.exists():
+        return
+    try:
+        job = lab.read_job(run)
+    except BadRequest:
+        return
+    write_whole(path, json.dumps(to_record(job)))
 
 
 def _from_store(lab: Lab, run: Run, patterns: Sequence[str]) -> str:
@@ -166,7 +180,7 @@ def _from_store(lab: Lab, run: Run, patterns: Sequence[str]) -> str:
 
 def has_files(lab: Lab, run: Run) -> bool:
     """Whether a run left anything that can be fetched: here, elsewhere, or in object storage."""
-    return bool(run.place.get("host") or lab.folder(run).is_dir() or lab.shipped_to(run))
+    return bool(run.is_elsewhere or lab.folder(run).is_dir() or lab.shipped_to(run))
 
 
 def was_fetched(lab: Lab, run: Run) -> bool:

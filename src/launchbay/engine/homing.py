@@ -23,6 +23,7 @@ from launchbay.backends.depot_pull import (
 from launchbay.core import rundir
 from launchbay.core.errors import BayError, TargetError
 from launchbay.engine.lab import CARRIAGE
+from launchbay.engine.shipping import CLAIM
 from launchbay.engine.signing import ARCHIVE, LOG
 from launchbay.engine.storing import find_store
 
@@ -46,17 +47,28 @@ def keep_carriage(settings: Settings, launch: Path, jobs: Iterable[Job]) -> None
             groups.setdefault((to, job.fetch), []).append(job.run_id)
     if groups:
         # A sweep has many runs and few places: each is looked up once.
-        urls = {to: find_store(settings, to).url if to else "" for to, _ in groups}
+        urls = {to: _locate(settings, to) for to, _ in groups}
         record = [
             {"to": urls[to], "fetch": fetch, "runs": runs} for (to, fetch), runs in groups.items()
         ]
         (launch / CARRIAGE).write_text(json.dumps(record))
 
 
+def _locate(settings: Settings, to: str) -> str:
+    """The address of a place that outputs go to; a claim is where they are from the beginning."""
+    return find_store(settings, to).url if to and not to.startswith(CLAIM) else to
+
+
 def shipped_to(lab: Lab, run: Run) -> str:
     """Where a run copies its outputs to; empty for nowhere."""
     to = str(_carriage(lab, run).get("to") or "")
-    return f"{to}/{run.id}" if to else ""
+    return f"{to}/{run.id}" if to and not to.startswith(CLAIM) else ""
+
+
+def claim_of(lab: Lab, run: Run) -> str:
+    """The volume claim that a run's folder is on; empty for none."""
+    to = str(_carriage(lab, run).get("to") or "")
+    return to.removeprefix(CLAIM) if to.startswith(CLAIM) else ""
 
 
 def wanted_here(lab: Lab, run: Run) -> tuple[str, ...]:

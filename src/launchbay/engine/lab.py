@@ -157,7 +157,7 @@ class Lab:
 
     def _bring_wanted(self, news: Sequence[Run]) -> None:
         """Have at home what runs elsewhere that have just ended were asked for."""
-        ended = [run for run in news if run.state.final and run.place.get("host")]
+        ended = [run for run in news if run.state.final and run.is_elsewhere]
         launches = {run.launch: self.launch_folder(run) for run in ended}
         noted = {tag for tag, folder in launches.items() if (folder / CARRIAGE).exists()}
         if noted:
@@ -256,12 +256,28 @@ class Lab:
     def folder(self, run: Run) -> Path:
         """Where the run's files are on this machine."""
         root = Path(run.place["root"])
-        return rundir.run_folder(self._bay(run) if run.place.get("host") else root, run.id)
+        return rundir.run_folder(self._bay(run) if run.is_elsewhere else root, run.id)
 
     def where(self, run: Run) -> str:
         """The folder of the run where it runs, for a person to read."""
+        if run.place.get("namespace"):
+            return self._where_in_cluster(run)
         host, root = run.place.get("host"), run.place["root"]
         return f"{host}:{root}/runs/{run.id}" if host else str(self.folder(run))
+
+    def _where_in_cluster(self, run: Run) -> str:
+        from launchbay.engine.homing import claim_of  # noqa: PLC0415
+
+        if claim := claim_of(self, run):
+            return f"claim:{claim}/launchbay/runs/{run.id}"
+        return self.shipped_to(run) or f"pod:{run.status.allocation or run.native_id}/runs/{run.id}"
+
+    def outputs_of(self, run: Run) -> str:
+        """Where its outputs are, for a person to read."""
+        where = self.where(run)
+        if where.startswith("pod:") and run.state.final:
+            return "not kept; they were in its pod"
+        return f"{where}/{rundir.OUT}"
 
     def launch_folder(self, run: Run) -> Path:
         """What belongs to all runs of the run's launch."""
@@ -282,11 +298,22 @@ class Lab:
         projects = self.store.projects()
         return projects[run.project][1] / ".bay" if run.project in projects else self.project.bay
 
-    def read_log(self, run: Run, *, rank: int = 0, cursor: str = "") -> LogChunk:
-        """What the run's present attempt printed since `cursor`."""
-        gone = run.state.final and not self.folder(run).is_dir()
-        if not cursor and (run.place.get("host") or gone):
-            from launchbay.engine.logs import read_kept  # noqa: PLC0415
+    def read_log(
+        self, run: Run, *, rank: int = 0, cursor: str = "", whole: bool = True
+    ) -> LogChunk:
+        """What the run's present attempt printed since `cursor`.
 
-            return read_kept(self, run, rank)
+        Args:
+            run: whose log.
+            rank: of which of its processes.
+            cursor: where an earlier piece ended; empty is the beginning.
+            whole: whether all of it from the beginning is wanted at once, however long it is.
+        """
+        gone = run.state.final and not self.folder(run).is_dir()
+        if run.is_elsewhere or (gone and not cursor):
+            from launchbay.engine.logs import read_kept, read_on  # noqa: PLC0415
+
+            if cursor:
+                return read_on(self, run, rank, cursor)
+            return read_kept(self, run, rank, whole=whole)
         return self.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)

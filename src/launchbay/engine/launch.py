@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from launchbay.core.backend import Foreground, Plan
 from launchbay.core.command import render
 from launchbay.core.errors import Unsupported
-from launchbay.core.job import Job
+from launchbay.core.job import IN_IMAGE, Job
 from launchbay.core.naming import launch_tag, run_id
 from launchbay.core.python import Python, render_setup
 from launchbay.core.run import Run, State, Status
@@ -21,6 +21,7 @@ from launchbay.engine.project import Project, ensure_project, owned_launch
 from launchbay.engine.record import record_launch
 from launchbay.engine.sending import accepted, send, stage
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
+from launchbay.engine.targets import KUBERNETES
 from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 LATELY_S = 600.0
 """How long what was seen of a target counts for launches."""
+SOON_S = 20.0
+"""The same where people make what they need by a command of their own, as claims."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ def outline(
         listing: today's code.
         looking: whether to look round at the target, or to take it as last seen.
     """
-    place = lab.targets.open(target, looking=looking, lately_s=LATELY_S)
+    place = lab.targets.open(target, looking=looking, lately_s=_lately(lab, target))
     plan = Draft(
         request=request,
         project=lab.project,
@@ -95,6 +98,11 @@ def outline(
         settings=lab.settings,
     )
     return plan, _frame(lab, plan, lab.clock()).steps()
+
+
+def _lately(lab: Lab, target: str) -> float:
+    kind = lab.settings.targets().get(target, {}).get("kind")
+    return SOON_S if kind == KUBERNETES else LATELY_S
 
 
 def _frame(lab: Lab, plan: Draft, now: float) -> Frame:
@@ -270,6 +278,7 @@ class _Launch:
     activations: Mapping[Python, str]
     origin: str = ""
     """The folder that `$BAY_FROM` names."""
+    marked: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
         """The row that is stored before anything is sent."""
@@ -312,6 +321,14 @@ class _Launch:
         )
         return [arrange(self._job(step, run)) for step, run in zip(steps, runs, strict=True)]
 
+    def _options(self, recipe: Recipe) -> Mapping[str, Any]:
+        """What only some kinds of target understand, one mapping for runs that agree."""
+        if not self.plan.request.experiment.in_image:
+            return recipe.options
+        if id(recipe) not in self.marked:
+            self.marked[id(recipe)] = {**recipe.options, "code": IN_IMAGE}
+        return self.marked[id(recipe)]
+
     def _job(self, step: Step, run: Run) -> Job:
         experiment, recipe = self.plan.request.experiment, step.recipe
         return Job(
@@ -333,7 +350,7 @@ class _Launch:
             image=recipe.image,
             resources=recipe.resources,
             policy=recipe.policy,
-            options=recipe.options,
+            options=self._options(recipe),
             parallel=experiment.parallel,
             snapshot=run.code,
             project_folder=str(self.plan.project.folder),

@@ -22,10 +22,12 @@ LOG_END = 20_000
 """Characters."""
 COMPLETE = " complete"
 """What stands behind the cursor of a log that will not grow any more."""
+NOTHING = "/"
+"""A pattern that no output matches."""
 CHANGING = re.compile(r"0x[0-9a-f]+|/runs/[^/\s]+|\d+")
 
 
-def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
+def read_kept(lab: Lab, run: Run, rank: int, *, whole: bool = True) -> LogChunk:
     """The whole log of a run elsewhere: what came home before, and what came since.
 
     Once the run has ended and all of it is here, its target is not asked any more; where the target
@@ -37,7 +39,7 @@ def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
     if cursor.endswith(COMPLETE):
         return LogChunk(text=before, cursor=cursor.removesuffix(COMPLETE))
     try:
-        chunk = lab.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
+        chunk = _read_rest(lab, run, rank, cursor, whole=whole)
     except TargetError:
         if copied := _read_copied(lab, run, rank):
             return LogChunk(text=copied, cursor=cursor)
@@ -46,16 +48,51 @@ def read_kept(lab: Lab, run: Run, rank: int) -> LogChunk:
         return LogChunk(text=before, cursor=cursor)
     if run.state.final and not before and not chunk.text:
         # It may have printed nothing, or be gone there.
-        copied = _read_copied(lab, run, rank)
+        copied = _read_copied(lab, run, rank) or _read_from_claim(lab, run, path)
         return LogChunk(text=copied, cursor=chunk.cursor)
     # Where the target has gone on to a further attempt, the log is another one.
-    same = cursor.partition(":")[0] == chunk.cursor.partition(":")[0] or ":" not in cursor
-    text = before + chunk.text if same else chunk.text
+    text = before + chunk.text if _is_same_log(cursor, chunk.cursor) else chunk.text
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
-        mark.write_text(chunk.cursor + (COMPLETE if run.state.final else ""))
-    return LogChunk(text=text, cursor=chunk.cursor)
+        mark.write_text(chunk.cursor + (COMPLETE if run.state.final and not chunk.more else ""))
+    return LogChunk(text=text, cursor=chunk.cursor, more=chunk.more)
+
+
+def read_on(lab: Lab, run: Run, rank: int, cursor: str) -> LogChunk:
+    """What came since `cursor` of the log of a run elsewhere, which is kept here, too."""
+    chunk = lab.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
+    path = rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name(rank)
+    mark = path.with_suffix(".cursor")
+    ended = run.state.final and not chunk.more
+    # Only what follows what is here; a log of a further attempt is another one.
+    if _read(mark) == cursor and _is_same_log(cursor, chunk.cursor):
+        _append(path, mark, chunk, ended=ended)
+    return chunk
+
+
+def _is_same_log(cursor: str, later: str) -> bool:
+    return ":" not in cursor or cursor.partition(":")[0] == later.partition(":")[0]
+
+
+def _append(path: Path, mark: Path, chunk: LogChunk, *, ended: bool) -> None:
+    if not chunk.text and not ended:
+        return
+    with suppress(OSError), path.open("ab") as log:
+        log.write(chunk.text.encode("utf-8", "surrogateescape"))
+        log.flush()
+        mark.write_text(chunk.cursor + (COMPLETE if ended else ""))
+
+
+def _read_rest(lab: Lab, run: Run, rank: int, cursor: str, *, whole: bool) -> LogChunk:
+    """Everything since `cursor`, in as many pieces as it takes, or the first of them."""
+    backend = lab.targets.reopen(run)
+    chunk = backend.read_log(run.handle, rank=rank, cursor=cursor)
+    texts = [chunk.text]
+    while whole and chunk.more:
+        chunk = backend.read_log(run.handle, rank=rank, cursor=chunk.cursor)
+        texts.append(chunk.text)
+    return LogChunk(text="".join(texts), cursor=chunk.cursor, more=chunk.more)
 
 
 def _read_copied(lab: Lab, run: Run, rank: int) -> str:
@@ -73,6 +110,21 @@ def _read_copied(lab: Lab, run: Run, rank: int) -> str:
     if text:
         lab.tell(f"{run.suffix}: from {url}")
     return text
+
+
+def _read_from_claim(lab: Lab, run: Run, path: Path) -> str:
+    """The log of a run whose folder is on a volume claim; empty where it is not."""
+    from launchbay.engine.fetch import bring_home  # noqa: PLC0415
+    from launchbay.engine.homing import claim_of  # noqa: PLC0415
+
+    if not run.is_elsewhere or not claim_of(lab, run):
+        return ""
+    try:
+        # Records and logs come in any case, and of outputs what is called so: nothing.
+        bring_home(lab, run, [NOTHING])
+    except BayError as err:
+        lab.tell(f"{run.suffix}: its log is not to be had: {err}")
+    return _read(path)
 
 
 def _read(path: Path) -> str:

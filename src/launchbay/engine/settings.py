@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay.config.paths import OVERLAY, find_experiment_file, user_config_path
 from launchbay.core.errors import BadRequest
+from launchbay.core.job import IN_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,6 +161,8 @@ class Settings:
             self.folder,
             store=store,
             code=experiment.code,
+            laid=experiment.laid,
+            in_image=experiment.in_image,
             outputs=experiment.outputs,
             limit_bytes=limit_mib * 1_000_000,
         )
@@ -169,7 +172,47 @@ class Settings:
         from launchbay.sync.snapshot import scan  # noqa: PLC0415
 
         code = self.file.code if self.file else ()
-        return scan(self.folder, store=store, code=code, outputs=job.outputs)
+        in_image = job.options.get("code") == IN_IMAGE
+        return scan(
+            self.folder,
+            store=store,
+            code=() if in_image else code,
+            laid=self._laid(None),
+            in_image=in_image,
+            outputs=job.outputs,
+        )
+
+    def _laid(self, target: str | None) -> tuple[str, ...]:
+        """What any place says of files that travel although they are ignored."""
+        from launchbay.config.configuration import layers_below  # noqa: PLC0415
+
+        entries = []
+        if self.file:
+            entries = [*(self.file.model or {}).values(), *(self.file.dataset or {}).values()]
+        below = layers_below(self.config, target) if target else ()
+        said = [layer.values.get("file") for layer in below]
+        said += [entry.file for entry in entries if entry]
+        return tuple(dict.fromkeys(name for names in said for name in names or ()))
+
+    def _placed(self, experiment: Experiment, name: str, target: Target) -> Experiment:
+        """The experiment with what only other machines have to be given.
+
+        Raises:
+            ConfigError: when the code is in an image, and the target runs no images.
+        """
+        from launchbay.config.configuration import is_local  # noqa: PLC0415
+        from launchbay.config.fields import CODE_IN_IMAGE  # noqa: PLC0415
+        from launchbay.config.problems import config_error  # noqa: PLC0415
+        from launchbay.config.schema import KUBERNETES  # noqa: PLC0415
+
+        in_image = self.file is not None and CODE_IN_IMAGE in self.file.code
+        if is_local(target) and not in_image:
+            return experiment
+        if in_image and self.file and target.kind != KUBERNETES:
+            message = f"the code is in an image, and `{name}` does not run the image's own"
+            hint = "choose a Kubernetes with `--target`, or take `code: image` out"
+            raise config_error([self.file.document.problem(("code",), message, hint)])
+        return replace(experiment, laid=self._laid(name), in_image=in_image)
 
     def rerun_with(self, resources: Mapping[str, str], *, fresh: bool, target: str | None) -> Rerun:
         """How to run again with flags of resources over what a job had."""
@@ -234,14 +277,16 @@ class Settings:
         around = with_python_path(around, self.dotenv)
         warnings = tuple(find_differences(self, around))
         if self.file is None or typed:
-            return replace(self._typed(wish, around), warnings=warnings)
+            typed_one = replace(self._typed(wish, around), warnings=warnings)
+            return self._placed(typed_one, *target)
         experiment = build.build_experiment(
             self.file, around, project_name=self.project_name, overrides=wish.params
         )
         check_variables(self, experiment, target[1])
         if target[0] == KUBE and self.config.kube and self.file.prefix is None:
             experiment = replace(experiment, prefix=self.config.kube.prefix or "")
-        return replace(experiment, warnings=(*experiment.warnings, *warnings))
+        experiment = replace(experiment, warnings=(*experiment.warnings, *warnings))
+        return self._placed(experiment, *target)
 
     def _typed(self, wish: Wish, around: Around) -> Experiment:
         from launchbay.config import build  # noqa: PLC0415

@@ -18,6 +18,7 @@ from launchbay.core.errors import Unsupported
 from launchbay.core.naming import digest
 from launchbay.engine.signing import check_signing, gets_name, puts_name
 from launchbay.engine.storing import find_store, render_store
+from launchbay.engine.targets import KUBERNETES
 from launchbay.sync.address import is_storage
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from launchbay.engine.targets import Place
 
 CLAIM = "claim:"
+CLAIMS_AT = "/claims"
+"""Where a pod has its claims; see `backends/kubernetes_words.py`."""
 OWN = "bay"
 TOOLS = {"s3": (OWN, "s5cmd", "rclone", "aws"), "file": ("cp",)}
 OTHER_TOOLS = (OWN, "rclone")
@@ -78,7 +81,7 @@ class Arranger:
             Unsupported: when the target cannot have what the job asks for.
         """
         job = self._with_endpoints(job)
-        if not job.folders and job.ship is None:
+        if not job.folders and self._copied_by(job.ship) is None:
             return job
         plain = tuple(name for name in job.secrets if not name.startswith("bay_"))
         key = (job.folders, job.ship, plain, job.resources.time_limit, id(job.env))
@@ -92,7 +95,9 @@ class Arranger:
         """What a plan says of a run's folders and outputs."""
         for folder in recipe.folders:
             yield f"{folder.name}: {self._describe_folder(folder)}"
-        if recipe.ship:
+        if recipe.ship and not self._copied_by(recipe.ship):
+            yield f"outputs and logs: on {recipe.ship.to}"
+        elif recipe.ship:
             store = self._store_of(recipe.ship.to, "outputs_to")
             every = f"every {recipe.ship.every_s:g} s and " if recipe.ship.every_s else ""
             only = f" ({', '.join(recipe.ship.only)})" if recipe.ship.only else ""
@@ -142,8 +147,8 @@ class Arranger:
             lines.append(f"bay_python={shlex.quote(sys.executable)}\n")
         if calls:
             lines += ["bay_folders=1\neach_folder() {\n:\n", *calls, "}\n"]
-        if job.ship:
-            lines.append(self._render_ship(job.ship, job, names))
+        if ship := self._copied_by(job.ship):
+            lines.append(self._render_ship(ship, job, names))
         given = {*job.secrets, *job.env}
         added = [name for name in names if name.startswith("bay_") or name not in given]
         return "".join(lines), (*job.secrets, *added)
@@ -157,7 +162,7 @@ class Arranger:
             if store.scheme != "file":
                 kept = digest([source, store.endpoint, folder.read_only])[:16]
                 text = self._render_store(store, names, reading=True)
-                if self._way(store).tool == SIGNED:
+                if self._is_signed(store, job):
                     check_signing(store, job, self.place.name, counting=bool(self.launch))
                     names[gets_name(kept, source)] = None
         words = [folder.name, source, kept, folder.at, "ro" * folder.read_only, text]
@@ -165,7 +170,7 @@ class Arranger:
 
     def _render_ship(self, ship: Ship, job: Job, names: dict[str, None]) -> str:
         store = self._store_of(ship.to, "outputs_to")
-        if self._way(store).tool == SIGNED:
+        if self._is_signed(store, job):
             check_signing(store, job, self.place.name)
         text = self._render_store(store, names, reading=False)
         every = f"{max(ship.every_s, SHORTEST_S):g}" if ship.every_s else ""
@@ -177,10 +182,11 @@ class Arranger:
 
     def _puts(self, job: Job) -> tuple[str, ...]:
         """The name of the addresses that a run's outputs go to, where there have to be some."""
-        if job.ship is None:
+        ship = self._copied_by(job.ship)
+        if ship is None:
             return ()
-        store = self._store_of(job.ship.to, "outputs_to")
-        if self._way(store).tool != SIGNED:
+        store = self._store_of(ship.to, "outputs_to")
+        if not self._is_signed(store, job):
             return ()
         return (puts_name(f"{store.url}/{job.run_id}"),)
 
@@ -198,6 +204,39 @@ class Arranger:
             known[source] = find_store(self.settings, source, key=key)
         found: Store = known[source]
         return found
+
+    def _copied_by(self, ship: Ship | None) -> Ship | None:
+        """What a run copies by itself; on a claim its outputs are there from the beginning.
+
+        Raises:
+            Unsupported: when there are no claims.
+        """
+        if ship is None or not ship.to.startswith(CLAIM):
+            return ship
+        if not self._is_cluster:
+            raise Unsupported(
+                f"outputs are to go to `{ship.to}`, and `{self.place.name}` has no claims",
+                hint="write `outputs_to: none`, or a place such as `s3://lab/results`",
+            )
+        return None
+
+    @property
+    def _is_cluster(self) -> bool:
+        return self.place.where["kind"] == KUBERNETES
+
+    def _is_signed(self, store: Store, job: Job) -> bool:
+        """Whether a run is given addresses that work without keys.
+
+        What an image has nobody knows: it is given them where they would last.
+        """
+        way = self._way(store)
+        if way.tool or not self._is_cluster or store.scheme == "file":
+            return way.tool == SIGNED
+        try:
+            check_signing(store, job, self.place.name)
+        except Unsupported:
+            return False
+        return True
 
     def _way(self, store: Store) -> Way:
         tools = TOOLS.get(store.scheme, OTHER_TOOLS)
@@ -222,12 +261,14 @@ class Arranger:
 
     def _path(self, folder: Folder) -> str:
         """A folder's path, as the machine of the target has it."""
+        if folder.source.startswith(CLAIM) and self._is_cluster:
+            return f"{CLAIMS_AT}/{folder.source.removeprefix(CLAIM)}"
         if folder.source.startswith(CLAIM):
             raise Unsupported(
                 f"`{folder.name}` is `{folder.source}`, and `{self.place.name}` has no claims",
                 hint="write a path there, or a place such as `s3://lab/data`",
             )
-        if self.place.where.get("host"):
+        if self.place.where.get("host") or self._is_cluster:
             return folder.source
         return str(self.project / Path(folder.source).expanduser())
 

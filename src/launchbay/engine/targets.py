@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from launchbay.core.run import Run
     from launchbay.engine.project import Project
 
-MACHINE = "machine"
+MACHINE, KUBERNETES = "machine", "kubernetes"
 ROOT_ELSEWHERE = "~/bay"
 KEPT = ("look_every",)
 """Options of a target that matter as long as its runs do."""
+KEPT_OF_CLUSTERS = ("namespace", "context", "kubeconfig", "user", "image")
+"""Those of a Kubernetes; the image is what looks into its claims."""
+ROOT_IN_PODS = "/bay/root"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +113,11 @@ class Targets:
     def _where(self, kind: str, options: Mapping[str, Any]) -> dict[str, str]:
         host, root = str(options.get("host") or ""), options.get("root")
         where = {"kind": kind, **({"host": host} if host else {})}
+        if kind == KUBERNETES:
+            kept = {
+                key: str(options[key]) for key in (*KEPT, *KEPT_OF_CLUSTERS) if options.get(key)
+            }
+            return {**where, "root": ROOT_IN_PODS, **kept}
         if not host:
             default = self._project.bay if kind == MACHINE else Path(ROOT_ELSEWHERE)
             root = Path(root or default).expanduser().absolute()

@@ -11,7 +11,7 @@
 # From the caller's environment: BAY_DEVICES, the GPU ids to use (set but empty hides all);
 # BAY_BOOT_CS, the moment of boot in hundredths of a second, which spares two calls of date;
 # BAY_HERE, a folder to run in, in the foreground, instead of a working folder and a log;
-# BAY_ALLOCATION and BAY_TASK, the scheduler's numbers of the allocation and of its place in an array.
+# BAY_INSIDE, the folder of an image that has the code; BAY_ALLOCATION and BAY_TASK, the scheduler's numbers of the allocation and of its place in an array.
 #
 # From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
 # folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image, where it
@@ -172,6 +172,7 @@ make_work_folder() {
         each_output keep_output
         rm -rf "$bay_run/work"
     fi
+    [ -z "${BAY_INSIDE-}" ] || { ln -s "$BAY_INSIDE" "$bay_run/work"; return; }
     [ -n "$bay_tree" ] || { mkdir "$bay_run/work"; return; }
     # Root can write what is read-only: hard links would let one run change the code of all.
     if [ "${BAY_UID:-$(id -u)}" != 0 ]; then
@@ -205,11 +206,11 @@ if [ -z "$bay_here" ]; then
     [ -n "$bay_ready" ] || make_work_folder ||
         fail_set_up 'the working folder could not be made; is the disk full?'
     each_output link_output
-    bay_here=$bay_run/work
+    bay_here=${BAY_INSIDE:-"$bay_run/work"}
     exec </dev/null >>"$bay_records/log-0.txt" 2>&1
     bay_background=1
 fi
-unset BAY_UID
+unset BAY_UID BAY_INSIDE
 [ -z "$bay_folders" ] || bring_folders
 [ -z "$bay_stopped" ] || end_unstarted 143
 cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"

@@ -6,11 +6,12 @@
 # The run is line INDEX + 1 of the plan's sheet: its id, its attempt, and quoted values; those that all runs
 # of the plan have in common are in shared.sh beside it. Whoever else has
 # begun the same attempt wins: run.sh's claim decides, and nothing of what is written here differs.
+# From the caller's environment: BAY_ROOT, where the plan is not below the root; BAY_ALLOCATION, see run.sh.
 # POSIX sh; must work in dash and in busybox sh.
 bay_plan=$1
 bay_index=$2
 bay_node=${0%/*}
-bay_root=${bay_plan%/plans/*}
+bay_root=${BAY_ROOT:-${bay_plan%/plans/*}}
 # shellcheck disable=SC2034
 bay_nl='
 '
@@ -18,7 +19,7 @@ umask 077
 
 give_up() {
     [ ! -d "${bay_records-/none}" ] || printf 'launchbay: %s\n' "$1" >>"$bay_records/log-0.txt"
-    printf 'launchbay: %s\n' "$1" >"$bay_plan/trouble-$bay_index"
+    { printf 'launchbay: %s\n' "$1" >"$bay_plan/trouble-$bay_index"; } 2>/dev/null || printf 'launchbay: %s\n' "$1" >&2
     exit 74
 }
 
@@ -87,6 +88,7 @@ case $bay_now in
     fi
     ;;
 esac
-export BAY_ALLOCATION="${SLURM_JOB_ID-}" BAY_TASK="${SLURM_JOB_ID-}"
+export BAY_ALLOCATION="${SLURM_JOB_ID:-${BAY_ALLOCATION-}}" BAY_TASK="${SLURM_JOB_ID-}"
 [ -z "${SLURM_ARRAY_JOB_ID-}" ] || BAY_TASK=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+unset BAY_ROOT BAY_PLAN BAY_PARTS BAY_SNAPSHOT BAY_CODE BAY_GRACE
 exec /bin/sh "$bay_node/run.sh" "$bay_run" "$bay_attempt"

@@ -128,6 +128,8 @@ def scan(
     *,
     store: Path,
     code: Sequence[tuple[str, str]] = (),
+    laid: Sequence[str] = (),
+    in_image: bool = False,
     outputs: Sequence[str] = (),
     limit_bytes: int = LIMIT_BYTES,
 ) -> Listing:
@@ -137,6 +139,8 @@ def scan(
         project: its folder.
         store: where `freeze` will keep it; only its cache is read.
         code: files and folders from elsewhere, and the path each lands at.
+        laid: files and folders of the project that travel although they are ignored.
+        in_image: whether the code is in an image already, and only what is laid over it travels.
         outputs: folders that each run has for itself, so they are not linked.
         limit_bytes: how much code is probably a mistake.
 
@@ -151,6 +155,9 @@ def scan(
     own = _place_inside(store, project)
     apart = normalize(outputs) | own
     base = find_code(str(project), listing, known, outputs=apart, own=own)
+    if in_image:
+        base = Codebase(rows=[], unreadable=[])
+    base.rows.extend(_find_laid(project, base.rows, laid))
     extras = _find_extras(project, base.rows, code, known)
     found = sorted(base.rows + extras.rows, key=itemgetter(0))
     _check_size(found, limit_bytes)
@@ -220,6 +227,28 @@ def _find_extras(
         extras.rows.extend(extra.rows)
         extras.unreadable.extend(extra.unreadable)
     return extras
+
+
+def _find_laid(project: Path, base: Sequence[Row], laid: Sequence[str]) -> list[Row]:
+    """Files that were named one by one, or by their folder; those that hold secrets stay here."""
+    found: dict[str, Row] = {}
+    for name in laid:
+        place = normpath(name)
+        origin = project / place
+        if place.startswith(("/", "../")) or place == "..":
+            raise ConfigError(
+                f"`file`: `{name}` is outside of the project",
+                hint="name files inside of it; `code: [../lib:lib]` brings others",
+            )
+        if not origin.exists() and not NEVER.search(f"/{place}"):
+            raise ConfigError(f"`file`: there is no `{name}`", hint=f"looked for `{origin}`")
+        paths = sorted(origin.rglob("*")) if origin.is_dir() else [origin]
+        for path in paths:
+            inside = path.relative_to(project).as_posix()
+            if path.is_file() and not NEVER.search(f"/{inside}"):
+                found[inside] = (inside, str(path), stamp_of(path.lstat()), "")
+    taken = {path for path, *_ in base}
+    return [row for path, row in found.items() if path not in taken]
 
 
 def _find_extra(project: Path, source: str, landing: str, known: Known) -> Codebase:

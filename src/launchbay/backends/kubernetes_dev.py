@@ -1,0 +1,288 @@
+"""A pod for a person to work in: made, waited for, entered, and taken away.
+
+In it runs what a run would be, but for the command, which only waits. Its set-up is left to the
+shell of whoever enters, who sees it. What is made beside the pod goes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from launchbay.backends import kubernetes_words as words
+from launchbay.backends.kubernetes_code import render_programs, render_shared
+from launchbay.backends.kubernetes_manifest import render_pod
+from launchbay.backends.kubernetes_plan import carry, labels_of, prepared
+from launchbay.backends.kubernetes_pods import NotRunning, PodHost
+from launchbay.backends.kubernetes_podspec import main_amounts, project_of
+from launchbay.backends.kubernetes_ready import await_pod, delete_pods, look_at_pod
+from launchbay.backends.kubernetes_refusals import explain_refusal, is_there
+from launchbay.backends.kubernetes_sending import secrets_of, send_objects
+from launchbay.backends.kubernetes_yaml import render_yaml
+from launchbay.backends.sheet import render_sheet
+from launchbay.core.errors import Rejected, Unsupported
+from launchbay.core.job import Script
+from launchbay.core.naming import digest, slug
+from launchbay.core.quantity import parse_memory, render_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from launchbay.backends.kubernetes_amounts import Amounts
+    from launchbay.backends.kubernetes_calls import Kubectl
+    from launchbay.backends.kubernetes_podspec import Frame
+    from launchbay.core.job import Job
+
+ROLE = "dev"
+FIRST_TOOL_LIMITS = {"gpus": "2", "cpus": "16", "memory": "32"}
+"""What the first tool gave at most."""
+LONGEST_NAME = 58
+# Where the run's folder is only the run knows. The last word is: whoever waits may come.
+WAIT = """\
+printf %s {setup} >"${{BAY_OUT%/*}}/setup.sh" && : >"${{BAY_OUT%/*}}/ready" || exit
+exec sleep 2147483647
+"""
+IS_READY = """\
+waited=0
+until [ -e "$1/ready" ]; do
+    waited=$((waited + 1))
+    [ "$waited" -le 20 ] || exit 1
+    sleep 0.1 2>/dev/null || sleep 1
+done
+"""
+# $1 where in the code, then a command; none is a shell.
+INSIDE = """\
+cd "./$1" || exit
+shift
+[ "$#" -gt 0 ] || ! command -v bash >/dev/null 2>&1 || exec bash
+[ "$#" -gt 0 ] || set -- "${SHELL:-/bin/sh}"
+exec "$@"
+"""
+# Ctrl-C is for what is entered; a terminal that is closed leaves the pod until its time is over.
+ENTER = """\
+trap : INT
+{enter}
+code=$?
+{leave} >/dev/null 2>&1 </dev/null
+exit "$code"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevPods:
+    """The pods that a user works in by hand.
+
+    Args:
+        kubectl: how to reach the cluster.
+        frame: what manifests of the target depend on.
+        secret: the value of a secret.
+        limits: the most that one asks for: `gpus`, `cpus`, `memory`, as they are written.
+    """
+
+    kubectl: Kubectl
+    frame: Frame
+    secret: Callable[[str], str] = str
+    limits: Mapping[str, str] | None = None
+
+    def argv(self, job: Job, command: Sequence[str], tell: Callable[[str], None]) -> list[str]:
+        """Make a pod and wait until it can be entered; what a terminal executes to be in it.
+
+        Whoever gives up while it is waited for leaves nothing behind.
+
+        Raises:
+            Unsupported: when the cluster cannot be asked for that.
+            Rejected: when it refuses, or the pod does not start.
+        """
+        job = self._within_limits(job, tell)
+        name = self._make(job, self._look_round())
+        tell(f"pod {name}")
+        host, run = PodHost(self.kubectl, name), self._folder(job)
+        try:
+            await_pod(self.kubectl, name, tell=tell)
+            self._await_folder(host, run)
+        except BaseException:
+            delete_pods(self.kubectl, name)
+            tell(f"pod {name} is deleted")
+            raise
+        inside = ["/bin/sh", "-c", INSIDE, "sh", job.subfolder or ".", *command]
+        enter = ["/bin/sh", f"{words.PROGRAMS_AT}/enter.sh", run, *inside]
+        return ["sh", "-c", self._render_enter(host, enter)]
+
+    def _within_limits(self, job: Job, tell: Callable[[str], None]) -> Job:
+        limits = self.limits
+        if limits is None:
+            limits = FIRST_TOOL_LIMITS if self.frame.first_tool else {}
+        options = {**self.frame.options, **job.options}
+        asked = main_amounts(job, self.frame, options)
+        given = apply_limits(asked, limits)
+        if given == asked:
+            return job
+        tell(
+            f"asked for {_describe(asked)}; `dev_limits` of `{self.frame.target}` allows "
+            f"{_describe(given)}, which it gets"
+        )
+        need = replace(
+            job.resources,
+            cpus=given.cpus,
+            memory_mib=given.memory_mib,
+            gpus=float(given.gpus) if job.resources.gpus else job.resources.gpus,
+        )
+        return replace(job, resources=need)
+
+    def _look_round(self) -> set[str]:
+        """The names that are taken; those of ours whose time is over are asked to go."""
+        chosen = f"{words.MANAGED}={words.OURS},{words.ROLE}={ROLE}"
+        found = self.kubectl.get("pods", "-l", chosen)
+        ours = self._labels().items()
+        ended = [
+            str(pod["metadata"]["name"])
+            for pod in found
+            if pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+            and ours <= pod["metadata"]["labels"].items()
+        ]
+        delete_pods(self.kubectl, *ended)
+        return {str(pod["metadata"]["name"]) for pod in found}
+
+    def _make(self, job: Job, taken: set[str]) -> str:
+        """Make the pod, and what it mounts; its name."""
+        beside = self._beside(job)
+        refused = send_objects(self.kubectl, [render_programs(self._labels()), *beside]).refused
+        if refused:
+            raise self._refusal(next(iter(refused.values())))
+        for name in free_names(project_of(job), taken):
+            document = render_yaml([self.render(job, name)])
+            done = self.kubectl.call("create", "-f", "-", "-o", "json", stdin=document)
+            if done.ok:
+                self._adopt(json.loads(done.stdout), beside)
+                return name
+            # Where somebody else has a pod of that name, the next one is tried.
+            if not is_there(done.stderr.strip()):
+                break
+        self._remove(beside)
+        raise self._refusal(done.stderr.strip())
+
+    def render(self, job: Job, name: str) -> dict[str, Any]:
+        """The pod, as it is sent."""
+        waiting = waiting_job(job)
+        plan = _plan_id(job)
+        files = render_sheet([waiting], target=self.frame.target, plan=plan, pod=words.PLAN_AT)
+        carried = carry(plan, 0, waiting)
+        line = files["sheet"].splitlines()[0]
+        return render_pod(waiting, self.frame, carried, line=line, name=name)
+
+    def _beside(self, job: Job) -> list[dict[str, Any]]:
+        """What the pod mounts and nobody else."""
+        waiting, plan = waiting_job(job), _plan_id(job)
+        files = render_sheet([waiting], target=self.frame.target, plan=plan, pod=words.PLAN_AT)
+        shared = render_shared(plan, files["shared.sh"], self._labels())
+        return [shared, *secrets_of(plan, [waiting], self.secret, self._labels())]
+
+    def _adopt(self, pod: Mapping[str, Any], beside: Sequence[Mapping[str, Any]]) -> None:
+        """Have what was made for a pod go when it does."""
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod["metadata"]["name"],
+            "uid": pod["metadata"]["uid"],
+        }
+        patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
+        # Where that is not allowed they stay, as those of runs do, until `bay clean`.
+        self.kubectl.call("patch", *map(_spell, beside), "--type=merge", "-p", patch)
+
+    def _remove(self, beside: Sequence[Mapping[str, Any]]) -> None:
+        self.kubectl.call("delete", *map(_spell, beside), "--ignore-not-found", "--wait=false")
+
+    def _await_folder(self, host: PodHost, run: str) -> None:
+        """Wait until the working folder is there."""
+        try:
+            while not host.run(["/bin/sh", "-c", IS_READY, "sh", run]).ok:
+                if (wait := look_at_pod(self.kubectl, host.name)).ended:
+                    raise self._ended(host.name, wait.why)
+        except NotRunning as err:
+            raise self._ended(host.name, look_at_pod(self.kubectl, host.name).why) from err
+
+    def _ended(self, name: str, why: str) -> Rejected:
+        last = self.kubectl.call("logs", name, "-c", words.MAIN, "--tail=1").stdout.strip()
+        return Rejected(f"pod `{name}` of `{self.kubectl.target}` does not stay: {last or why}")
+
+    def _render_enter(self, host: PodHost, inside: Sequence[str]) -> str:
+        flags = ("--ignore-not-found", "--wait=false", "--grace-period=1")
+        delete = self.kubectl.argv("delete", "pod", host.name, *flags)
+        leave = self.kubectl.host.terminal_argv(delete)
+        return ENTER.format(enter=shlex.join(host.terminal_argv(inside)), leave=shlex.join(leave))
+
+    def _folder(self, job: Job) -> str:
+        root = words.root_of("")
+        return f"{root}/runs/{job.run_id}"
+
+    def _labels(self) -> dict[str, str]:
+        return labels_of(self.frame.user)
+
+    def _refusal(self, line: str) -> Rejected:
+        return Rejected(f"`{self.kubectl.target}`: {explain_refusal(line).reason}")
+
+
+def free_names(project: str, taken: Collection[str]) -> Iterator[str]:
+    """Names for a pod that nobody has, without a number first.
+
+    >>> names = free_names("x", {"x-dev-pod", "x-dev-pod-1"})
+    >>> next(names), next(names)
+    ('x-dev-pod-2', 'x-dev-pod-3')
+    """
+    first = slug(f"{project}-dev-pod")[:LONGEST_NAME].rstrip("-")
+    for number in count():
+        name = f"{first}-{number}" if number else first
+        if name not in taken:
+            yield name
+
+
+def waiting_job(job: Job) -> Job:
+    """What runs in the pod: all that the job would have, and a command that waits."""
+    whole = prepared(job)
+    text = WAIT.format(setup=shlex.quote(whole.entry + whole.setup))
+    return replace(whole, command=Script(text), entry="", setup="", ship=None)
+
+
+def apply_limits(asked: Amounts, limits: Mapping[str, str]) -> Amounts:
+    """The amounts, none above its limit; whoever asks for GPUs gets at least one.
+
+    Raises:
+        Unsupported: when there is a limit of no GPUs, or one that is no number.
+    """
+    cpus, memory, gpus = (limits.get(key) for key in ("cpus", "memory", "gpus"))
+    try:
+        most_gpus = asked.gpus if gpus is None else int(float(gpus))
+        given = replace(
+            asked,
+            cpus=min(asked.cpus, float(cpus)) if cpus else asked.cpus,
+            memory_mib=min(asked.memory_mib, parse_memory(memory)) if memory else asked.memory_mib,
+            gpus=min(asked.gpus, max(1, most_gpus)),
+        )
+    except ValueError as err:
+        raise Unsupported(
+            f"`dev_limits` cannot be read: {err}",
+            hint="write `dev_limits: {gpus: 2, cpus: 16, memory: 32}`",
+        ) from err
+    if asked.gpus and gpus is not None and float(gpus) <= 0:
+        raise Unsupported(
+            f"`dev_limits` allows no GPUs in `bay dev`, and {asked.gpus} are asked for",
+            hint="add `--gpus 0`, or run it with `bay run`",
+        )
+    return given
+
+
+def _describe(amounts: Amounts) -> str:
+    gpus = f"{amounts.gpus} GPU{'s' * (amounts.gpus != 1)}, "
+    cpus = f"{amounts.cpus:g} processor{'s' * (amounts.cpus != 1)}"
+    return f"{gpus}{cpus}, {render_memory(amounts.memory_mib)}"
+
+
+def _plan_id(job: Job) -> str:
+    return digest([[job.run_id, job.attempt]])[:10]
+
+
+def _spell(made: Mapping[str, Any]) -> str:
+    return f"{made['kind'].lower()}/{made['metadata']['name']}"

@@ -1,0 +1,108 @@
+"""Files of runs in pods, and on the claims that outlive them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from launchbay.backends import kubernetes_words as words
+from launchbay.backends.kubernetes_manifest import claim_of
+from launchbay.backends.kubernetes_pods import NotRunning, PodHost, claim_depot, pod_depot
+from launchbay.core import rundir
+from launchbay.core.errors import Rejected
+from launchbay.core.job import from_record
+from launchbay.core.quantity import render_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from launchbay.backends.kubernetes_calls import Kubectl
+    from launchbay.core.job import Job
+    from launchbay.core.run import Handle
+
+
+class Files:
+    """The files of one user's runs in one namespace.
+
+    Args:
+        kubectl: how to reach the cluster.
+        user: whose helpers they are.
+        image: what helpers run in, where nothing else is known.
+    """
+
+    def __init__(self, kubectl: Kubectl, *, user: str, image: str = "") -> None:
+        self._kubectl = kubectl
+        self._user = user
+        self._image = image
+        self._big: dict[str, tuple[Path, int]] = {}
+
+    def note_big(self, snapshot: str, tree: Path, size: int) -> None:
+        """Remember code that objects cannot hold, until a plan says which claim can."""
+        self._big[snapshot] = tree, size
+
+    def bring(self, jobs: Sequence[Job]) -> None:
+        """Have big code on the claims of those that run it.
+
+        Raises:
+            Rejected: when one has no claim.
+        """
+        places = {(job.snapshot, claim_of(job)): job for job in jobs if job.snapshot in self._big}
+        for (snapshot, claim), job in places.items():
+            tree, size = self._big[snapshot]
+            if not claim:
+                raise Rejected(
+                    f"the code is {render_size(size)} when packed, more than the "
+                    f"{words.CODE_PARTS} MB that objects of the cluster hold",
+                    hint="leave what is no code out with `.bayignore`, or `outputs_to: claim:NAME`",
+                )
+            image = job.image or self._image
+            with claim_depot(self._kubectl, claim, image=image, user=self._user) as depot:
+                depot.stage(snapshot, tree)
+
+    def pull(self, handle: Handle, twin: Path, patterns: Sequence[str]) -> bool:
+        """Have in `twin` what is new of a run's folder; see `Outputs.pull`."""
+        asked = _read_asked(twin)
+        claim = claim_of(asked) if asked else ""
+        pod = self._find_pod(handle)
+        with ExitStack() as stack:
+            if pod:
+                try:
+                    host = PodHost(self._kubectl, pod)
+                    return pod_depot(host, claim or self._claim_of(handle)).pull(
+                        handle.run_id, twin, patterns
+                    )
+                except NotRunning:
+                    pass
+            claim = claim or self._claim_of(handle)
+            if not claim:
+                return False
+            image = (asked.image if asked else "") or self._image
+            depot = stack.enter_context(
+                claim_depot(self._kubectl, claim, image=image, user=self._user)
+            )
+            return depot.pull(handle.run_id, twin, patterns)
+
+    def _find_pod(self, handle: Handle) -> str:
+        """The pod of a run that somebody can be in; empty where there is none."""
+        chosen = f"{words.RUN}={handle.run_id},job-name={handle.native_id}"
+        for pod in self._kubectl.get("pods", "-l", chosen):
+            if pod.get("status", {}).get("phase") == "Running":
+                return str(pod["metadata"]["name"])
+        return ""
+
+    def _claim_of(self, handle: Handle) -> str:
+        name = ("job", handle.native_id, "--ignore-not-found")
+        for job in self._kubectl.get(*name):
+            marks: dict[str, Any] = job["metadata"].get("annotations", {})
+            return str(marks.get(words.CLAIM, ""))
+        return ""
+
+
+def _read_asked(twin: Path) -> Job | None:
+    """What was asked for a run, from its folder here."""
+    try:
+        return from_record(json.loads((twin / rundir.JOB).read_text(errors="surrogateescape")))
+    except (OSError, ValueError, KeyError):
+        return None
