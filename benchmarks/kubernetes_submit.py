@@ -22,7 +22,7 @@ from tests.real.kubernetes_cluster import BUSYBOX, KubernetesCluster, Namespace
 from launchbay.backends.kubernetes import open_kubernetes
 from launchbay.backends.kubernetes_sending import SEPARATOR
 from launchbay.core.backend import Opening
-from launchbay.core.job import Argv, Job
+from launchbay.core.job import Argv, Job, Resources
 from launchbay.core.naming import run_id
 from launchbay.core.run import Handle
 
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
 RUNS = 500
 SINGLE = 40
-ROUNDS = 3
+ROUNDS = 4
 LEAST_TIMES = 15.0
 LEAST_RATE = 0.5
 # Nothing may start: 500 pods are more than a machine of tests holds.
 OPTIONS = {"outputs_to": "none", "node_selector": {"nowhere": "yes"}}
+# The runs of a sweep share what they are given.
+NEEDS = Resources()
 WRAPPER = """\
 #!/bin/sh
 echo "$$" >>'{calls}'
@@ -100,6 +102,7 @@ def make_jobs(count: int) -> list[Job]:
             command=Argv(("true", str(number))),
             params={"seed": str(number)},
             image=BUSYBOX,
+            resources=NEEDS,
             options=OPTIONS,
         )
         for number in range(count)

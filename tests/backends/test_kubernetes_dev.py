@@ -1,4 +1,4 @@
-"""Pods that are no run's, as far as a cluster is not needed: limits, names, reasons, helpers."""
+"""Pods that are no run's, as far as a cluster is not needed: names, reasons, helpers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from launchbay.backends.kubernetes_amounts import Amounts
 from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_dev import DevPods, apply_limits, free_names, waiting_job
+from launchbay.backends.kubernetes_dev import DevPods, free_names, waiting_job
 from launchbay.backends.kubernetes_manifest import Frame
 from launchbay.backends.kubernetes_pods import PodHost, parse_exec, render_helper, render_line
 from launchbay.backends.kubernetes_ready import Wait, judge_pod
@@ -23,7 +22,6 @@ from launchbay.core.errors import (
     TargetError,
     Unauthorized,
     Unreachable,
-    Unsupported,
 )
 from launchbay.core.host import Completed
 from launchbay.core.job import Argv, Job, Resources, Script
@@ -84,10 +82,10 @@ def a_job(**need: Any) -> Job:
     )
 
 
-def pods_of(host: Answering, **more: Any) -> DevPods:
+def pods_of(host: Answering) -> DevPods:
     """What makes pods through such a `kubectl`."""
     frame = Frame(target="lab", namespace="ns", user="me")
-    return DevPods(kubectl=Kubectl(host, "lab", "ns"), frame=frame, **more)
+    return DevPods(kubectl=Kubectl(host, "lab", "ns"), frame=frame)
 
 
 def pod(name: str, phase: str = "Running", user: str = "me") -> dict[str, Any]:
@@ -136,52 +134,14 @@ def test_a_name_that_somebody_else_has() -> None:
     assert len(next(free_names("y" * 80, ()))) <= 63
 
 
-def test_what_is_above_the_limits_is_scaled_and_told() -> None:
-    """Both numbers are told, and the pod asks for the smaller one; its time is its own."""
-    host = Answering({"get": said(json.dumps({"items": []})), "json": MADE})
-    told: list[str] = []
-    limits = {"gpus": "2", "cpus": "16", "memory": "32"}
-    job = a_job(gpus=8, cpus=64, memory_mib=4096)
-    pods_of(host, limits=limits).argv(job, (), told.append)
-    made = made_by(host)
+def test_the_pod_as_it_is_asked_for() -> None:
+    """It asks for what the job does, is known as one to work in, and ends when its time is over."""
+    made = pods_of(Answering({})).render(a_job(gpus=2, cpus=16, memory_mib=4096), "x-dev-pod")
     requests = made["spec"]["containers"][0]["resources"]["requests"]
 
-    assert told[0] == (
-        "asked for 8 GPUs, 64 processors, 4G; `dev_limits` of `lab` allows 2 GPUs, 16 processors, "
-        "4G, which it gets"
-    )
     assert requests == {"cpu": "16", "memory": "4096Mi", "nvidia.com/gpu": "2"}
     assert made["spec"]["activeDeadlineSeconds"] == 7200
     assert made["metadata"]["labels"]["launchbay/role"] == "dev"
-
-
-@pytest.mark.parametrize(
-    ("gpus", "limit", "given"), [(8, "2", 2), (1, "0.5", 1), (0, "0", 0), (2, "4", 2), (3, None, 3)]
-)
-def test_gpus_are_never_scaled_to_none(gpus: int, limit: str | None, given: int) -> None:
-    """Whoever asks for GPUs gets at least one."""
-    limits = {} if limit is None else {"gpus": limit}
-
-    assert apply_limits(Amounts(gpus=gpus), limits).gpus == given
-
-
-def test_limits_that_cannot_be() -> None:
-    """No GPUs where some are asked for, and words that are no numbers, are errors."""
-    with pytest.raises(Unsupported, match="allows no GPUs in `bay dev`, and 1 are asked for"):
-        apply_limits(Amounts(gpus=1), {"gpus": "0"})
-    with pytest.raises(Unsupported, match="`dev_limits` cannot be read"):
-        apply_limits(Amounts(), {"cpus": "many"})
-
-
-def test_the_first_tools_target_has_its_limits() -> None:
-    """What the first tool gave at most holds for its files."""
-    host = Answering({"get": said(json.dumps({"items": []})), "json": MADE})
-    frame = Frame(target="kube", namespace="ns", user="me")
-    told: list[str] = []
-    pods = DevPods(kubectl=Kubectl(host, "kube", "ns"), frame=frame)
-    pods.argv(a_job(gpus=4, cpus=20, memory_mib=64 * 1024), (), told.append)
-
-    assert "allows 2 GPUs, 16 processors, 32G" in told[0]
 
 
 def test_set_up_is_left_to_the_shell() -> None:
@@ -207,13 +167,10 @@ def test_a_pod_that_is_refused_leaves_nothing() -> None:
         }
     )
     with pytest.raises(Rejected, match="quota"):
-        pods_of(host).argv(a_job(), (), str.strip)  # type: ignore[arg-type]
+        pods_of(host).argv(a_job(), (), lambda _: None)
+    removed = [call[call.index("delete") + 1] for call in host.calls if "delete" in call]
 
-    assert any(
-        call[call.index("delete") + 1].startswith("configmap/bay-plan")
-        for call in host.calls
-        if "delete" in call
-    )
+    assert [name.rpartition("-")[0] for name in removed] == ["configmap/bay-plan"]
 
 
 def status(**found: Any) -> dict[str, Any]:

@@ -430,6 +430,7 @@ def test_variables_of_the_container() -> None:
         "BAY_ROOT": "/bay/root",
         "BAY_PLAN": "/bay/plan",
         "BAY_SNAPSHOT": "cafe",
+        "BAY_GRACE": "25",
     }
     paths = {name: one["valueFrom"]["fieldRef"] for name, one in env.items() if "value" not in one}
     assert paths == {

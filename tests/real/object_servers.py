@@ -63,6 +63,8 @@ class Service:
     """How the log says the address."""
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bay-store-")))
     url: str = ""
+    host: str = "127.0.0.1"
+    """The address that it listens on: this machine's, or one of a network that a test made."""
     process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
@@ -111,7 +113,7 @@ class Service:
 class RcloneServer(Service):
     """rclone's S3: buckets are folders; keys and signatures are checked."""
 
-    announces = r"Starting s3 server on \[(http://127\.0\.0\.1:\d+)"
+    announces = r"Starting s3 server on \[(http://[0-9.]+:\d+)"
 
     @property
     def buckets(self) -> Path:
@@ -119,7 +121,7 @@ class RcloneServer(Service):
 
     def command(self) -> list[str]:
         self.buckets.mkdir(exist_ok=True)
-        address = ["--addr", "127.0.0.1:0", "--auth-key", f"{KEY_ID},{SECRET}"]
+        address = ["--addr", f"{self.host}:0", "--auth-key", f"{KEY_ID},{SECRET}"]
         quick = ["--vfs-cache-mode", "off", "--config", os.devnull]
         return [find_program("rclone"), "serve", "s3", str(self.buckets), *address, *quick]
 

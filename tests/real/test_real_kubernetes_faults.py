@@ -96,6 +96,14 @@ class Desk:
         """Its status once its reason has these words."""
         return self.until(handle, lambda seen: words in seen.reason)
 
+    def await_job(self, handle: Handle, word: str) -> None:
+        """Wait until the cluster's controllers have come to an end with a Job.
+
+        After the API server was away that takes them half a minute, at times.
+        """
+        name = f"job/{handle.native_id}"
+        self.namespace.kubectl("wait", name, f"--for=condition={word}", "--timeout=120s")
+
     def is_taken_away(self, pod: str) -> bool:
         """Whether a pod is gone, and what was known of it with it."""
         found = self.namespace.admin("get", "pod", pod, "-o", "name", "--ignore-not-found")
@@ -158,6 +166,7 @@ def test_api_server_is_stopped_while_it_is_asked(desk: Desk) -> None:
     assert desk.begun(handle).allocation
     desk.backend.cancel([handle])
     assert desk.over(handle).state is State.CANCELLED
+    desk.await_job(handle, "Failed")
 
 
 def test_api_server_is_stopped_while_runs_are_sent(desk: Desk) -> None:
@@ -185,14 +194,19 @@ def test_api_server_is_stopped_while_runs_are_sent(desk: Desk) -> None:
     refused = [answer for answer in answers if isinstance(answer, Refusal)]
     found = desk.backend.discover()
     again = list(desk.backend.submit(plan))
+    taken = [answer for answer in again if isinstance(answer, Handle)]
+    begun = [one for one, status in desk.backend.poll(taken).items() if not status.unfed]
 
     assert 0 < len(made) < count
     assert known <= set(made)
     assert refused
     assert all(answer.transient for answer in refused), refused
     assert {handle.native_id for handle in found} <= set(made)
-    assert [type(answer) for answer in again] == [Handle] * count
+    assert taken == again
+    assert len(taken) == count
     assert desk.jobs() == sorted(job.run_id for job in plan.jobs)
+    assert len(begun) == 1
+    desk.await_job(begun[0], "Complete")
 
 
 def test_kubelet_is_killed(desk: Desk) -> None:

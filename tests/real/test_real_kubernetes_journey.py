@@ -6,12 +6,16 @@ import hashlib
 import json
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import STRESS, eventually
 from tests.real.kubernetes_cluster import BUSYBOX_USER, PYTHON
 from tests.real.kubernetes_desk import KubernetesDesk, kubernetes_desk
+from tests.real.object_servers import FaultyProxy, RcloneServer
+
+from launchbay.sync.bucket import open_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Bay
     from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
+
+    from launchbay.sync.bucket import BucketOptions
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -31,6 +37,18 @@ def desk(bay: Bay, kubernetes: KubernetesCluster, namespace: Namespace) -> Itera
     """The lab of an ordinary user."""
     with kubernetes_desk(bay, kubernetes, namespace) as made:
         yield made
+
+
+@contextmanager
+def bucket_beside(desk: KubernetesDesk) -> Iterator[tuple[BucketOptions, str]]:
+    """A bucket, as this machine knows it, and the address that pods know it by."""
+    server = RcloneServer(host=desk.namespace.cluster.gateway)
+    server.start()
+    try:
+        with FaultyProxy(server.url, {}) as proxy:
+            yield proxy.before(server.fresh()), server.url
+    finally:
+        server.stop()
 
 
 def test_sweep_with_its_outputs_on_a_claim(desk: KubernetesDesk) -> None:
@@ -48,7 +66,7 @@ def test_sweep_with_its_outputs_on_a_claim(desk: KubernetesDesk) -> None:
     desk.once(3)
     desk.forget_jobs()
     assert desk.bay("logs", one["id"]).out == "says 1\n"
-    desk.bay("fetch")
+    desk.bay("fetch", one["id"])
     fetched = desk.bay.project / "results" / one["experiment"] / one["id"]
     assert (fetched / "out/outputs/x").read_text() == "1\n"
     assert (fetched / "log.txt").read_text() == "says 1\n"
@@ -278,6 +296,29 @@ def test_index_is_rebuilt_from_the_cluster(desk: KubernetesDesk) -> None:
     desk.bay("ls", "--rebuild")
 
     assert sorted((row["id"], row["state"]) for row in desk.rows()) == before
+
+
+def test_outputs_and_log_in_a_bucket(desk: KubernetesDesk) -> None:
+    """A pod with nothing but Python brings data from a bucket and ships what it wrote to it."""
+    with bucket_beside(desk) as (public, inside):
+        store = open_bucket(public)
+        store.put("data/in.txt", b"from afar\n")
+        desk.bay.extra |= public.env
+        keys = {"outputs_to": f"{public.url}/outs", "folders": {"data": f"{public.url}/data"}}
+        site = {"image": PYTHON, "endpoints": {public.endpoint: inside}}
+        text = "cat data/in.txt; mkdir outputs; echo made >outputs/x"
+        bucket = {"url": public.url, "endpoint": public.endpoint}
+        desk.write(text, site=site, time="1h", bucket=bucket, **keys)
+        said = desk.bay("run", "--detach")
+        (row,) = desk.await_states("succeeded")
+        desk.forget_jobs()
+
+        assert desk.bay("logs").out == "from afar\n", said
+        desk.bay("fetch")
+        fetched = desk.bay.project / "results" / row["experiment"] / row["id"]
+        assert (fetched / "out/outputs/x").read_text() == "made\n"
+        secrets = desk.namespace.admin("get", "jobs,pods,configmaps", "-o", "yaml")
+        assert public.env["AWS_SECRET_ACCESS_KEY"] not in secrets
 
 
 def test_removing_runs_leaves_claims_and_others(desk: KubernetesDesk) -> None:

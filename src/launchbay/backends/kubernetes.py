@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from getpass import getuser
 from itertools import islice
@@ -32,10 +33,15 @@ from launchbay.backends.kubernetes_sending import (
     send_objects,
 )
 from launchbay.backends.kubernetes_status import judge, parse_events, parse_objects, wants_events
+from launchbay.backends.kubernetes_yaml import render_yaml
 from launchbay.backends.names import attempt_of
 from launchbay.core.backend import (
     Backend,
     Capacity,
+    Claim,
+    Claims,
+    Delivery,
+    Development,
     Diagnosis,
     Discovery,
     Disposal,
@@ -47,6 +53,7 @@ from launchbay.core.backend import (
     LogChunk,
     Opening,
     Outputs,
+    Parcel,
     Plan,
     Refusal,
     Room,
@@ -63,6 +70,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from launchbay.backends.kubernetes_status import Objects
+    from launchbay.core.host import Host
     from launchbay.core.job import Job
 
 LOOK_EVERY_S = 2.0
@@ -96,11 +104,14 @@ class KubernetesBackend(
     Discovery,
     Feeding,
     Outputs,
+    Delivery,
+    Claims,
     Disposal,
     Interactive,
     Forwarding,
     Capacity,
     Trial,
+    Development,
     Diagnosis,
 ):
     """One user's Jobs in one namespace."""
@@ -232,6 +243,37 @@ class KubernetesBackend(
     def pull(self, handle: Handle, twin: Path, *, patterns: Sequence[str] = ()) -> bool:
         return self._files.pull(handle, twin, patterns)
 
+    def deliver(self, handle: Handle, parcels: Sequence[Parcel]) -> None:
+        self._files.deliver(handle, self._running(handle).allocation, parcels)
+
+    def list_claims(self) -> list[Claim]:
+        from launchbay.backends.kubernetes_storage import list_claims  # noqa: PLC0415
+
+        return list_claims(self._kubectl)
+
+    def make_claim(
+        self, name: str, *, size_mib: int, storage_class: str = "", shared: bool = True
+    ) -> tuple[Claim, bool]:
+        from launchbay.backends.kubernetes_storage import make_claim, render_claim  # noqa: PLC0415
+
+        wanted = render_claim(
+            name,
+            size_mib=size_mib,
+            storage_class=storage_class,
+            shared=shared,
+            user=self._options.user,
+        )
+        return make_claim(self._kubectl, wanted)
+
+    @contextmanager
+    def open_claim(self, name: str, *, tell: Callable[[str], None]) -> Iterator[tuple[Host, str]]:
+        from launchbay.backends.kubernetes_storage import open_claim  # noqa: PLC0415
+
+        with open_claim(
+            self._kubectl, name, image=self._options.image, user=self._options.user, tell=tell
+        ) as opened:
+            yield opened
+
     def dispose(self, handles: Sequence[Handle]) -> None:
         if not handles:
             return
@@ -262,7 +304,7 @@ class KubernetesBackend(
         pod = self._running(handle).allocation
         if self._kubectl.host.name:
             raise Unsupported(
-                f"`{self.target}` is reached by `{self._kubectl.host.name}`, which leads on no port",
+                f"`{self.target}` is reached by `{self._kubectl.host.name}`, and no port is",
                 hint=f"there: `kubectl port-forward {pod} {port}:{to_port}`, then `ssh -L`",
             )
         pair = f"{port}:{to_port}"
@@ -278,10 +320,29 @@ class KubernetesBackend(
 
         return trial(self._kubectl, plan.document)
 
-    def diagnose(self) -> list[Finding]:
-        from launchbay.backends.kubernetes_checkup import diagnose  # noqa: PLC0415
+    def dev_argv(
+        self,
+        plan: Plan,
+        *,
+        command: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> list[str]:
+        from launchbay.backends.kubernetes_dev import DevPods  # noqa: PLC0415
 
-        return diagnose(self._kubectl, image=self._options.image)
+        (job,) = plan.jobs
+        pods = DevPods(
+            kubectl=self._kubectl,
+            frame=self._planner.frame,
+            secret=self._secret,
+            limits=self._options.rest.get("dev_limits"),
+        )
+        return pods.argv(job, command, tell)
+
+    def diagnose(self) -> list[Finding]:
+        from launchbay.backends.kubernetes_checkup import diagnose, named_claims  # noqa: PLC0415
+
+        claims = named_claims(self._options.rest)
+        return diagnose(self._kubectl, image=self._options.image, claims=claims)
 
     def _selector(self) -> str:
         """What chooses our objects, and nobody else's."""
@@ -302,10 +363,8 @@ class KubernetesBackend(
         """Have there what the Jobs of a plan need; what was said where it was refused."""
         labels = self._planner.labels()
         made = [render_programs(labels), *secrets_of(plan.id, jobs, self._secret, labels)]
-        for sent in (send(self._kubectl, shared), send_objects(self._kubectl, made)):
-            if sent.refused:
-                return sent.why("")
-        return ""
+        sent = send(self._kubectl, SEPARATOR.join([shared, render_yaml(made)]))
+        return sent.why("")
 
     def _patch(self, names: Iterable[str], *, suspend: bool = False) -> None:
         """Mark Jobs as cancelled; those that have gone or ended are left alone."""

@@ -17,28 +17,24 @@ from launchbay.backends.kubernetes_code import render_programs, render_shared
 from launchbay.backends.kubernetes_manifest import render_pod
 from launchbay.backends.kubernetes_plan import carry, labels_of, prepared
 from launchbay.backends.kubernetes_pods import NotRunning, PodHost
-from launchbay.backends.kubernetes_podspec import main_amounts, project_of
+from launchbay.backends.kubernetes_podspec import project_of
 from launchbay.backends.kubernetes_ready import await_pod, delete_pods, look_at_pod
 from launchbay.backends.kubernetes_refusals import explain_refusal, is_there
 from launchbay.backends.kubernetes_sending import secrets_of, send_objects
 from launchbay.backends.kubernetes_yaml import render_yaml
 from launchbay.backends.sheet import render_sheet
-from launchbay.core.errors import Rejected, Unsupported
+from launchbay.core.errors import Rejected
 from launchbay.core.job import Script
 from launchbay.core.naming import digest, slug
-from launchbay.core.quantity import parse_memory, render_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from launchbay.backends.kubernetes_amounts import Amounts
     from launchbay.backends.kubernetes_calls import Kubectl
     from launchbay.backends.kubernetes_podspec import Frame
     from launchbay.core.job import Job
 
 ROLE = "dev"
-FIRST_TOOL_LIMITS = {"gpus": "2", "cpus": "16", "memory": "32"}
-"""What the first tool gave at most."""
 LONGEST_NAME = 58
 # Where the run's folder is only the run knows. The last word is: whoever waits may come.
 WAIT = """\
@@ -79,13 +75,11 @@ class DevPods:
         kubectl: how to reach the cluster.
         frame: what manifests of the target depend on.
         secret: the value of a secret.
-        limits: the most that one asks for: `gpus`, `cpus`, `memory`, as they are written.
     """
 
     kubectl: Kubectl
     frame: Frame
     secret: Callable[[str], str] = str
-    limits: Mapping[str, str] | None = None
 
     def argv(self, job: Job, command: Sequence[str], tell: Callable[[str], None]) -> list[str]:
         """Make a pod and wait until it can be entered; what a terminal executes to be in it.
@@ -96,7 +90,6 @@ class DevPods:
             Unsupported: when the cluster cannot be asked for that.
             Rejected: when it refuses, or the pod does not start.
         """
-        job = self._within_limits(job, tell)
         name = self._make(job, self._look_round())
         tell(f"pod {name}")
         host, run = PodHost(self.kubectl, name), self._folder(job)
@@ -110,27 +103,6 @@ class DevPods:
         inside = ["/bin/sh", "-c", INSIDE, "sh", job.subfolder or ".", *command]
         enter = ["/bin/sh", f"{words.PROGRAMS_AT}/enter.sh", run, *inside]
         return ["sh", "-c", self._render_enter(host, enter)]
-
-    def _within_limits(self, job: Job, tell: Callable[[str], None]) -> Job:
-        limits = self.limits
-        if limits is None:
-            limits = FIRST_TOOL_LIMITS if self.frame.first_tool else {}
-        options = {**self.frame.options, **job.options}
-        asked = main_amounts(job, self.frame, options)
-        given = apply_limits(asked, limits)
-        if given == asked:
-            return job
-        tell(
-            f"asked for {_describe(asked)}; `dev_limits` of `{self.frame.target}` allows "
-            f"{_describe(given)}, which it gets"
-        )
-        need = replace(
-            job.resources,
-            cpus=given.cpus,
-            memory_mib=given.memory_mib,
-            gpus=float(given.gpus) if job.resources.gpus else job.resources.gpus,
-        )
-        return replace(job, resources=need)
 
     def _look_round(self) -> set[str]:
         """The names that are taken; those of ours whose time is over are asked to go."""
@@ -244,40 +216,6 @@ def waiting_job(job: Job) -> Job:
     whole = prepared(job)
     text = WAIT.format(setup=shlex.quote(whole.entry + whole.setup))
     return replace(whole, command=Script(text), entry="", setup="", ship=None)
-
-
-def apply_limits(asked: Amounts, limits: Mapping[str, str]) -> Amounts:
-    """The amounts, none above its limit; whoever asks for GPUs gets at least one.
-
-    Raises:
-        Unsupported: when there is a limit of no GPUs, or one that is no number.
-    """
-    cpus, memory, gpus = (limits.get(key) for key in ("cpus", "memory", "gpus"))
-    try:
-        most_gpus = asked.gpus if gpus is None else int(float(gpus))
-        given = replace(
-            asked,
-            cpus=min(asked.cpus, float(cpus)) if cpus else asked.cpus,
-            memory_mib=min(asked.memory_mib, parse_memory(memory)) if memory else asked.memory_mib,
-            gpus=min(asked.gpus, max(1, most_gpus)),
-        )
-    except ValueError as err:
-        raise Unsupported(
-            f"`dev_limits` cannot be read: {err}",
-            hint="write `dev_limits: {gpus: 2, cpus: 16, memory: 32}`",
-        ) from err
-    if asked.gpus and gpus is not None and float(gpus) <= 0:
-        raise Unsupported(
-            f"`dev_limits` allows no GPUs in `bay dev`, and {asked.gpus} are asked for",
-            hint="add `--gpus 0`, or run it with `bay run`",
-        )
-    return given
-
-
-def _describe(amounts: Amounts) -> str:
-    gpus = f"{amounts.gpus} GPU{'s' * (amounts.gpus != 1)}, "
-    cpus = f"{amounts.cpus:g} processor{'s' * (amounts.cpus != 1)}"
-    return f"{gpus}{cpus}, {render_memory(amounts.memory_mib)}"
 
 
 def _plan_id(job: Job) -> str:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends import kubernetes_words as words
+from launchbay.backends.delivery import deliver_to_run
 from launchbay.backends.kubernetes_manifest import claim_of
 from launchbay.backends.kubernetes_pods import NotRunning, PodHost, claim_depot, pod_depot
 from launchbay.core import rundir
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from launchbay.backends.kubernetes_calls import Kubectl
+    from launchbay.core.backend import Parcel
     from launchbay.core.job import Job
     from launchbay.core.run import Handle
 
@@ -83,6 +85,11 @@ class Files:
                 claim_depot(self._kubectl, claim, image=image, user=self._user)
             )
             return depot.pull(handle.run_id, twin, patterns)
+
+    def deliver(self, handle: Handle, pod: str, parcels: Sequence[Parcel]) -> None:
+        """Have files in the working folder of a run; see `Delivery.deliver`."""
+        root = words.root_of(self._claim_of(handle))
+        deliver_to_run(PodHost(self._kubectl, pod), f"{root}/runs/{handle.run_id}", parcels)
 
     def _find_pod(self, handle: Handle) -> str:
         """The pod of a run that somebody can be in; empty where there is none."""

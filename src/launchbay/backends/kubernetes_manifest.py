@@ -166,6 +166,11 @@ def check_job(job: Job, frame: Frame) -> None:
     """
     options = {**frame.options, **job.options}
     need = job.resources
+    if job.policy.pack:
+        raise Unsupported(
+            f"`{job.run_id}` has `pack:`, and runs on Kubernetes share no allocation",
+            hint="leave it out: pods start quickly, and nodes hold as many as they can",
+        )
     if need.nodes > 1 or need.processes > 1:
         raise Unsupported(
             f"a run on Kubernetes is one process in one pod, and `{job.run_id}` asks for "

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launchbay.backends.delivery import deliver_to_run
 from launchbay.backends.depot import Depot
 from launchbay.backends.kubernetes_calls import LOGIN, SILENT, Kubectl, last_words
 from launchbay.backends.kubernetes_ready import await_pod, delete_pods
@@ -51,6 +52,8 @@ from launchbay.hosts.ssh_words import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from launchbay.core.backend import Parcel
 
 READY_S = 180.0
 """For a helper: a claim that is made with its first pod takes a while."""
@@ -265,6 +268,18 @@ def claim_depot(
 def pod_depot(host: PodHost, claim: str = "") -> Depot:
     """The folders of runs that a pod sees: those on a claim, or without one its own."""
     return Depot(host, Path(root_of(claim)), target=host.kubectl.target)
+
+
+def deliver_to_pod(host: PodHost, run_id: str, parcels: Sequence[Parcel]) -> None:
+    """Have files in the working folder of the run that a pod runs; see `Delivery`.
+
+    Raises:
+        NotRunning: when it does not run any more.
+        Rejected: when one cannot be written, or would lead out of the run's folder.
+    """
+    # The container knows whether its runs are on a claim.
+    root = host.run(["/bin/sh", "-c", 'printf %s "$BAY_ROOT"']).stdout
+    deliver_to_run(host, f"{root}/runs/{run_id}", parcels)
 
 
 @contextmanager

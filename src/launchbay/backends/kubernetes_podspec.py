@@ -45,6 +45,7 @@ FIRST_TOOLS_TARGET = "kube"
 """The target that the first tool's `config/kube.yaml` is."""
 COMMAND = ("/bin/sh", f"{PROGRAMS_AT}/pod.sh")
 GRACE_S = 30
+LAST_WORDS_S = 5
 SHIPPING_GRACE_S = 120
 """How long a pod that is ended may take to copy the last of its outputs to a bucket."""
 
@@ -197,6 +198,8 @@ def _env(job: Job, options: Mapping[str, Any]) -> list[dict[str, Any]]:
         "BAY_ROOT": root_of(claim_of(job)),
         "BAY_PLAN": PLAN_AT,
         "BAY_SNAPSHOT": job.snapshot,
+        # Before the cluster ends all of the pod, with what it would have said.
+        "BAY_GRACE": str(_grace(job) - LAST_WORDS_S),
     }
     if options.get("code") == IN_IMAGE:
         values["BAY_CODE"] = IN_IMAGE

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from launchbay.backends.kubernetes_calls import Kubectl
     from launchbay.core.job import Job
 
-SLICE = 125
+SLICE = 63
 """Objects of one `kubectl create`, which slows itself down after some hundreds."""
-AT_ONCE = 4
+AT_ONCE = 8
 SEPARATOR = "\n---\n"
 
 

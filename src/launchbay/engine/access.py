@@ -154,7 +154,7 @@ def try_plans(draft: Draft, steps: Sequence[Step]) -> list[Finding]:
     plans = sketch(draft, steps)
     findings = [one for plan in plans[:TRIALS] for one in place.backend.trial(plan)]
     if len(plans) > TRIALS:
-        message = f"not asked about {len(plans) - TRIALS} more of {len(plans)} arrays"
+        message = f"not asked about {len(plans) - TRIALS} more of {len(plans)} parts"
         findings.append(Finding(level="ok", subject=place.name, message=message))
     return findings
 
@@ -201,6 +201,7 @@ def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str 
     Raises:
         Unsupported: when the target cannot do that, or not with what is asked for.
     """
+    from launchbay.engine.dev_limits import within_limits  # noqa: PLC0415
     from launchbay.engine.environments import build_environments  # noqa: PLC0415
     from launchbay.engine.project import ensure_project  # noqa: PLC0415
     from launchbay.engine.targets import KUBERNETES  # noqa: PLC0415
@@ -210,6 +211,7 @@ def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str 
     if not isinstance(backend, Development):
         raise Unsupported(f"`{place.name}` gives nobody a place to work by hand")
     recipe = _alone(draft.steps[0].recipe)
+    recipe = replace(recipe, resources=within_limits(recipe, place.name, lab.tell))
     job = _desk_job(draft, recipe, subfolder)
     # Before anything is written: what cannot be is said at once.
     backend.plan([job])

@@ -39,4 +39,6 @@ def write_facts(where: Mapping[str, str], facts: Facts) -> None:
 
 def _path(where: Mapping[str, str]) -> Path:
     place = [where["kind"], where.get("host", "")]
+    # One `kubectl` may lead to many clusters, and sees other things in each namespace.
+    place += [where[key] for key in ("context", "kubeconfig", "namespace") if where.get(key)]
     return state_folder() / "facts" / f"{digest(place)[:16]}.json"

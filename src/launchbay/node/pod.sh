@@ -83,16 +83,20 @@ unpack_code() {
     rm -rf "$bay_draft" "${bay_tree:?}/${bay_draft##*/}"
 }
 
+# Not by `wc`, which may read all of a long file to count it.
 log_size() {
-    bay_size=$( { wc -c <"$bay_log"; } 2>/dev/null) || bay_size=0
-    bay_size=$((bay_size))
+    # shellcheck disable=SC2012,SC2046
+    set -- $(ls -ln "$bay_log" 2>/dev/null)
+    bay_size=${5:-0}
 }
 
 # What came since the last time, on our own output: the cluster keeps the end of it.
 show_log() {
     log_size
     [ "$bay_size" -gt "$bay_shown" ] || return 0
-    tail -c "+$((bay_shown + 1))" "$bay_log" | head -c "$((bay_size - bay_shown))"
+    # `tail` alone may read all that comes before.
+    dd if="$bay_log" bs=65536 skip="$((bay_shown / 65536))" 2>/dev/null |
+        tail -c "+$((bay_shown % 65536 + 1))" | head -c "$((bay_size - bay_shown))"
     bay_shown=$bay_size
 }
 
