@@ -7,7 +7,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from tests.conftest import DATA
+from tests.stubs import write_program
 
 from launchbay.core.command import render
 from launchbay.engine.project import read_project
@@ -162,13 +164,30 @@ def test_early_batch_file_with_its_filter(tmp_path: Path) -> None:
     assert {step.params["hp2"] for step in steps} == {"3"}
 
 
-def test_running_on_kube_says_what_is_missing(bay: Bay) -> None:
-    """The target is known, the backend is not there yet: one line, nothing sent."""
+def test_files_of_the_first_tool_become_jobs(bay: Bay) -> None:
+    """A plan for `kube` shows the Jobs that would be made, and asks nobody."""
     shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
-    said = bay("run", "--target", "kube", code=2)
+    write_program(bay.home / "bin" / "kubectl", '#!/bin/sh\ntouch "$HOME/asked"\n')
+    bay.extra["PATH"] = f"{bay.home / 'bin'}:{bay.environment['PATH']}"
+    said = bay("plan", "--target", "kube", "--document")
+    made = [one for one in yaml.safe_load_all(said.out) if one["kind"] == "Job"]
+    (container,) = made[0]["spec"]["template"]["spec"]["containers"]
 
-    assert "targets of kind `kubernetes` are not supported yet" in said.err
-    assert "--target local" in said.err
+    assert len(made) == len(bay.json("plan", "--target", "kube"))
+    assert container["resources"]["requests"]["memory"] == f"{32 * 1024}Mi"
+    assert "outputs end with the pods" in bay("plan", "--target", "kube").out
+    assert not (bay.home / "asked").exists()
+
+
+def test_running_without_a_cluster_says_so(bay: Bay) -> None:
+    """Without a cluster that answers there is one error, and nothing is left of the launch."""
+    shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
+    text = '#!/bin/sh\necho "Unable to connect to the server: dial tcp: no such host" >&2; exit 1\n'
+    write_program(bay.home / "bin" / "kubectl", text)
+    bay.extra["PATH"] = f"{bay.home / 'bin'}:{bay.environment['PATH']}"
+    said = bay("run", "--target", "kube", code=1)
+
+    assert "`kube` does not answer" in said.err
     assert bay.json("ls") == []
 
 

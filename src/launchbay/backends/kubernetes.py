@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends import kubernetes_words as words
-from launchbay.backends.kubernetes_calls import Kubectl, chunked, items_of
+from launchbay.backends.kubernetes_calls import Kubectl, chunked
 from launchbay.backends.kubernetes_code import pack_code, render_code, render_programs
 from launchbay.backends.kubernetes_files import Files
 from launchbay.backends.kubernetes_logs import read_log
@@ -176,10 +176,10 @@ class KubernetesBackend(
         objects = self._look(handles)
         names = [handle.native_id for handle in handles]
         events = {}
-        if any(wants_events(name, objects) for name in names):
+        now = time.time()
+        if any(wants_events(name, objects, now=now) for name in names):
             done = self._kubectl.call("get", "events", "-o", "json")
             events = dict(parse_events(done.stdout)) if done.ok else {}
-        now = time.time()
         return {one: judge(one.native_id, objects, events, now=now) for one in handles}
 
     def cancel(self, handles: Sequence[Handle]) -> None:
@@ -355,7 +355,7 @@ class KubernetesBackend(
         if 0 < len(runs) <= FEW:
             selector += f",{words.RUN} in ({','.join(runs)})"
         done = self._kubectl.call("get", "jobs,pods", "-l", selector, "-o", "json")
-        if not done.ok and not items_of(done.stdout):
+        if not done.ok and not done.stdout.strip():
             raise self._kubectl.error(done)
         return parse_objects(done.stdout, refused=done.stderr)
 

@@ -30,6 +30,7 @@ from launchbay.backends.kubernetes_words import (
     EXPERIMENT,
     INDEX,
     LINE,
+    MAIN,
     MANAGED,
     METRICS,
     OURS,
@@ -85,9 +86,11 @@ def render_job(
     """
     options = {**frame.options, **job.options}
     spec: dict[str, Any] = {"backoffLimit": 0, "completions": 1, "parallelism": 1}
-    # Nothing is tried again there either way; but the Job remembers that its pod had to leave.
+    # Nothing is tried again there either way; but the Job remembers how its pod ended.
     left = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    spec["podFailurePolicy"] = {"rules": [{"action": "FailJob", **left}]}
+    failed = {"onExitCodes": {"containerName": MAIN, "operator": "NotIn", "values": [0]}}
+    rules = [{"action": "FailJob", **rule} for rule in (left, failed)]
+    spec["podFailurePolicy"] = {"rules": rules}
     marks = _caps(job, frame, options, index)
     if marks:
         spec["suspend"] = True

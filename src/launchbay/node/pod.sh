@@ -130,10 +130,12 @@ tell() {
         case $bay_line in
         '{"event":"started"'*) bay_started=$bay_line ;;
         '{"event":"exit"'*) bay_ended=$bay_line ;;
+        '{"event":"shipped"'* | '{"event":"unshipped"'*) bay_copied=$bay_line ;;
         esac
     done 2>/dev/null <"$bay_records/events.jsonl"
     [ -z "${bay_started-}" ] || printf '%s\n' "$bay_started"
     [ -z "${bay_ended-}" ] || printf '%s\n' "$bay_ended"
+    [ -z "${bay_copied-}" ] || printf '%s\n' "$bay_copied"
     printf '{"event":"log","size":%s}\n' "$bay_size"
     [ ! -f "$bay_records/metrics.jsonl" ] || tail -n 20 "$bay_records/metrics.jsonl" | tail -c 1500
     [ ! -f "$bay_records/patterns.json" ] || { printf '\n--log\n' && tail -c 1000 "$bay_log"; }
