@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.conftest import Bay
     from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
@@ -95,12 +97,12 @@ def test_a_command_in_a_pod(place: Place, tmp_path: Path) -> None:
         setup="export READY=yes\n",
     )
     told: list[str] = []
-    text = 'cat a.txt; printf "%s\\n" "$SAID" "$TOKEN" "$READY" "$1"; echo x >a.txt; exit 7'
+    text = 'cat a.txt; [ -n "$(find a.txt -perm -200)" ]; echo $?; printf "%s\\n" "$SAID" "$TOKEN" "$READY" "$1"; echo x >a.txt; exit 7'
     argv = place.pods.argv(job, ["sh", "-c", text, "sh", "two words"], told.append)
     there = place.names()
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
-    assert done.stdout.decode() == f"frozen\nit's $x\n{SECRET}\nyes\ntwo words\n"
+    assert done.stdout.decode() == f"frozen\n0\nit's $x\n{SECRET}\nyes\ntwo words\n"
     assert (done.returncode, there, told[0]) == (
         7,
         ["my-project-dev-pod"],
@@ -163,4 +165,24 @@ def test_giving_up_leaves_nothing(place: Place) -> None:
     assert told[0] == "pod my-project-dev-pod"
     assert told[-1] == "pod my-project-dev-pod is deleted"
     assert len(told) == len(set(told))
+    eventually(lambda: not place.names())
+
+
+def test_bay_dev(place: Place, bay: Bay) -> None:
+    """As a person types it: what is too much is scaled and told, and the command has the code."""
+    namespace = place.namespace
+    bay.extra = namespace.cluster.environment(namespace.kubeconfig)
+    config = bay.home / "config" / "launchbay" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    target = {"kind": "kubernetes", "namespace": namespace.name, "image": BUSYBOX}
+    limits = {"cpus": 0.5, "gpus": 1}
+    config.write_text(json.dumps({"targets": {"lab": {**target, "dev_limits": limits}}}))
+    bay.write("bay.yaml", "name: x\ncommand: 'true'\ncpus: 64\nenv: {A: b}\n")
+    bay.write("sub/a.txt", "mine\n")
+    words = ("--", "sh", "-c", 'cat a.txt; echo "$A" >>a.txt; cat a.txt; exit 5')
+    said = bay("dev", "--target", "lab", *words, code=5, cwd=bay.project / "sub")
+
+    assert said.out == "mine\nmine\nb\n"
+    assert "asked for 64 CPUs; `dev_limits` of `lab` allows 0.5 CPUs" in said.err
+    assert "the pod is deleted" in said.err
     eventually(lambda: not place.names())

@@ -30,6 +30,7 @@ from launchbay.testing.contract import HostContract
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.conftest import Bay
     from tests.real.conftest import Sshd
     from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
 
@@ -367,3 +368,64 @@ def test_files_to_a_claim_and_back(
     assert (got.failed, again.files) == ((), ())
     for name, content in contents.items():
         assert (back / "sets" / "data" / name).read_bytes() == content
+
+
+@pytest.fixture
+def typed(place: Place, bay: Bay) -> Bay:
+    """`bay` with a target that is the namespace."""
+    namespace = place.namespace
+    bay.extra = namespace.cluster.environment(namespace.kubeconfig)
+    config = bay.home / "config" / "launchbay" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    target = {
+        "kind": "kubernetes",
+        "namespace": namespace.name,
+        "image": BUSYBOX,
+        "outputs_to": "none",
+        "look_every": "0s",
+    }
+    config.write_text(json.dumps({"targets": {"lab": target}}))
+    return bay
+
+
+def test_bay_storage(place: Place, typed: Bay) -> None:
+    """As a person types it: a claim is made, files go there, are listed and come back."""
+    place.namespace.cluster.volumes(1)
+    bay, data = typed, bytes(range(256)) * 50
+    (bay.project / "sets").mkdir()
+    (bay.project / "sets" / "a b").write_bytes(data)
+    made = bay("storage", "init", "shelf", "--size", "1G")
+    again = bay("storage", "init", "shelf", "--size", "2G")
+    sent = bay("storage", "push", "sets", "shelf:in")
+    rows = json.loads(bay("storage", "ls", "shelf:in", "--json").out)
+    got = bay("storage", "pull", "shelf:*b", "-o", "back")
+    names = [row["name"] for row in json.loads(bay("storage", "ls", "--json").out)]
+    none = bay("storage", "ls", "shelv", code=2)
+    wrong = bay("storage", "ls", "--target", "local", code=2)
+
+    assert "`shelf` made" in made.err
+    assert "is there already" in again.err
+    assert "sent 1 file" in sent.err
+    assert [(row["name"], row["size"]) for row in rows] == [("in/sets/a b", len(data))]
+    assert "got 1 file" in got.err
+    assert (bay.project / "back" / "in" / "sets" / "a b").read_bytes() == data
+    assert "shelf" in names
+    assert "there is no claim `shelv`" in none.err
+    assert "`local` has no claims" in wrong.err
+
+
+def test_bay_copy_into_a_pod(typed: Bay) -> None:
+    """A run in a pod goes on once a file of this machine has come, and has it byte for byte."""
+    bay, data = typed, bytes(range(256)) * 50
+    text = "until [ -e data/go ]; do sleep 0.1; done; sha256sum <data/bytes"
+    bay("run", "-q", "-d", "--target", "lab", "sh", "-c", text)
+    eventually(lambda: bay.states() == ["running"])
+    bay.write("data/go", "")
+    (bay.project / "data" / "bytes").write_bytes(data)
+    (row,) = bay.json("ls")
+    said = bay("copy", row["id"], "data/bytes", "data/go")
+    bay("wait", row["id"])
+
+    assert said.out.splitlines() == ["data/bytes", "data/go"]
+    assert bay("logs", row["id"]).out.split()[0] == hashlib.sha256(data).hexdigest()
+    assert "does not run: it is succeeded" in bay("copy", row["id"], "data/go", code=2).err

@@ -334,7 +334,6 @@ class KubernetesBackend(
             kubectl=self._kubectl,
             frame=self._planner.frame,
             secret=self._secret,
-            limits=self._options.rest.get("dev_limits"),
         )
         return pods.argv(job, command, tell)
 

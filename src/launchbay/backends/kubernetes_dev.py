@@ -24,7 +24,7 @@ from launchbay.backends.kubernetes_sending import secrets_of, send_objects
 from launchbay.backends.kubernetes_yaml import render_yaml
 from launchbay.backends.sheet import render_sheet
 from launchbay.core.errors import Rejected
-from launchbay.core.job import Script
+from launchbay.core.job import IN_IMAGE, Script
 from launchbay.core.naming import digest, slug
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ ROLE = "dev"
 LONGEST_NAME = 58
 # Where the run's folder is only the run knows. The last word is: whoever waits may come.
 WAIT = """\
-printf %s {setup} >"${{BAY_OUT%/*}}/setup.sh" && : >"${{BAY_OUT%/*}}/ready" || exit
+{open}printf %s {setup} >"${{BAY_OUT%/*}}/setup.sh" && : >"${{BAY_OUT%/*}}/ready" || exit
 exec sleep 2147483647
 """
+OPEN = 'chmod -R u+w "${BAY_OUT%/*}/work" 2>/dev/null\n'
 IS_READY = """\
 waited=0
 until [ -e "$1/ready" ]; do
@@ -214,7 +215,9 @@ def free_names(project: str, taken: Collection[str]) -> Iterator[str]:
 def waiting_job(job: Job) -> Job:
     """What runs in the pod: all that the job would have, and a command that waits."""
     whole = prepared(job)
-    text = WAIT.format(setup=shlex.quote(whole.entry + whole.setup))
+    # Frozen files are not to be written; here nobody else has them.
+    writable = "" if job.options.get("code") == IN_IMAGE else OPEN
+    text = WAIT.format(open=writable, setup=shlex.quote(whole.entry + whole.setup))
     return replace(whole, command=Script(text), entry="", setup="", ship=None)
 
 

@@ -41,7 +41,7 @@ def read_log(
     """
     size, data = _read_inside(kubectl, handle, rank, offset)
     if size is None:
-        data = _read_kept(kubectl, handle, offset, look) if rank == 0 else b""
+        offset, data = _read_kept(kubectl, handle, offset, look) if rank == 0 else (offset, b"")
         size = offset + len(data)
     # A character that is half written stays for the next time.
     text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
@@ -66,13 +66,15 @@ def _read_kept(
     handle: Handle,
     offset: int,
     look: Callable[[Sequence[Handle]], Objects],
-) -> bytes:
-    """What the cluster has kept of the log of a run that ended: at least its end."""
+) -> tuple[int, bytes]:
+    """What the cluster has kept of the log of a run that ended, and where in it that begins."""
+    size = look([handle]).log_size(handle.native_id)
+    if size is not None and size <= offset:
+        return offset, b""
     done = kubectl.call("logs", f"job/{handle.native_id}", "-c", words.MAIN)
     if not done.ok:
-        return b""
+        return offset, b""
     kept = encoded(done.stdout)
-    size = look([handle]).log_size(handle.native_id)
     # Where it was rotated, what is left is the end.
     begins = max(0, size - len(kept)) if size is not None else 0
-    return kept[max(0, offset - begins) :]
+    return max(offset, begins), kept[max(0, offset - begins) :]
