@@ -13,7 +13,14 @@ import pytest
 from launchbay.backends.kubernetes_calls import Kubectl
 from launchbay.backends.kubernetes_dev import DevPods, free_names, waiting_job
 from launchbay.backends.kubernetes_manifest import Frame
-from launchbay.backends.kubernetes_pods import PodHost, parse_exec, render_helper, render_line
+from launchbay.backends.kubernetes_pods import (
+    PodHost,
+    helper_pod,
+    helper_spec,
+    parse_exec,
+    render_helper,
+    render_line,
+)
 from launchbay.backends.kubernetes_ready import Wait, judge_pod
 from launchbay.backends.kubernetes_storage import parse_claims, render_claim
 from launchbay.core.errors import (
@@ -217,6 +224,36 @@ def test_a_helper_as_it_is_sent() -> None:
     assert spec["activeDeadlineSeconds"] == 86_400
     assert "n1" in json.dumps(spec["affinity"])
     assert "affinity" not in render_helper("h", image="i", claims=[], labels={})["spec"]
+
+
+def test_what_a_target_says_holds_for_helpers() -> None:
+    """Secrets to pull with, tolerations and the like are its helpers', too; nothing else is."""
+    said_there = {
+        "image_pull_secrets": "a, b",
+        "tolerations": ["gpu"],
+        "node_selector": {"zone": 1},
+        "gpus": 8,
+    }
+    spec = helper_spec(said_there)
+
+    assert spec["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+    assert (spec["tolerations"][0]["key"], spec["nodeSelector"]) == ("gpu", {"zone": "1"})
+    assert set(spec) == {"imagePullSecrets", "tolerations", "nodeSelector"}
+    assert helper_spec({}) == {}
+
+
+def test_a_helper_that_is_refused() -> None:
+    """What a cluster says against it is told in words."""
+    line = (
+        'Error from server (Forbidden): error when creating "STDIN": pods "h" is forbidden: '
+        "exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"
+    )
+    kubectl = Kubectl(Answering({"create": said(stderr=line, code=1)}), "lab", "ns")
+    with (
+        pytest.raises(Rejected, match=r"`lab` takes no helper: .*quota"),
+        helper_pod(kubectl, image="i", claims=[], user="me"),
+    ):
+        pass
 
 
 def test_marks_around_a_command() -> None:

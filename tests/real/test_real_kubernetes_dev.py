@@ -97,7 +97,10 @@ def test_a_command_in_a_pod(place: Place, tmp_path: Path) -> None:
         setup="export READY=yes\n",
     )
     told: list[str] = []
-    text = 'cat a.txt; [ -n "$(find a.txt -perm -200)" ]; echo $?; printf "%s\\n" "$SAID" "$TOKEN" "$READY" "$1"; echo x >a.txt; exit 7'
+    text = (
+        'cat a.txt; [ -n "$(find a.txt -perm -200)" ]; echo $?; '
+        'printf "%s\\n" "$SAID" "$TOKEN" "$READY" "$1"; exit 7'
+    )
     argv = place.pods.argv(job, ["sh", "-c", text, "sh", "two words"], told.append)
     there = place.names()
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -15,10 +15,22 @@ import pytest
 from tests.conftest import eventually
 from tests.real.kubernetes_cluster import BUSYBOX, BUSYBOX_USER, PYTHON
 
-from launchbay.backends import delivery, depot_pull, kubernetes_storage, retrieval
+from launchbay.backends import (
+    delivery,
+    depot_pull,
+    kubernetes_pods,
+    kubernetes_storage,
+    retrieval,
+)
 from launchbay.backends.delivery import deliver
 from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_pods import NotRunning, PodHost, claim_depot, helper_pod
+from launchbay.backends.kubernetes_pods import (
+    NotRunning,
+    PodHost,
+    claim_depot,
+    helper_pod,
+    render_helper,
+)
 from launchbay.core.backend import Claim, Claims, Parcel
 from launchbay.core.errors import BadRequest, Rejected, Unreachable
 from launchbay.core.host import decoded, encoded
@@ -262,6 +274,20 @@ def test_helpers_that_cannot_be(place: Place) -> None:
     ):
         pass
     eventually(lambda: not [one for one in place.pods() if one.startswith("bay-helper")])
+
+
+def test_a_helper_that_nobody_uses_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays as long as something runs in it, and ends by itself afterwards."""
+    soon = kubernetes_pods.IDLE.replace("-lt 90", "-lt 2").replace("sleep 10", "sleep 1")
+    monkeypatch.setattr(kubernetes_pods, "IDLE", soon)
+    made = render_helper("forgotten", image=BUSYBOX, claims=[], labels={})
+    place.namespace.kubectl("create", "-f", "-", input=json.dumps(made))
+    place.namespace.kubectl("wait", "pod/forgotten", "--for=condition=Ready", "--timeout=60s")
+    done = PodHost(place.kubectl, "forgotten").run(["sh", "-c", "sleep 5; echo still here"])
+    ended = "--for=jsonpath={.status.phase}=Succeeded"
+    place.namespace.kubectl("wait", "pod/forgotten", ended, "--timeout=60s")
+
+    assert done.stdout == "still here\n"
 
 
 def test_a_claim_that_one_node_has(place: Place) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def test_long_log_is_followed_without_loss(desk: KubernetesDesk, tmp_path: Path)
     desk.write(f"yes 0123456789abcdef | head -c {size}", site={"memory": "256M"})
     seen = tmp_path / "seen"
     with seen.open("wb") as out:
-        process = desk.bay.start("run", stdout=out)
+        process = desk.bay.start("run", stdout=out, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     expected = hashlib.sha256((b"0123456789abcdef\n" * (size // 17 + 1))[:size]).hexdigest()
@@ -299,24 +300,25 @@ def test_index_is_rebuilt_from_the_cluster(desk: KubernetesDesk) -> None:
 
 
 def test_outputs_and_log_in_a_bucket(desk: KubernetesDesk) -> None:
-    """A pod with nothing but Python brings data from a bucket and ships what it wrote to it."""
+    """A pod with nothing but Python has data and big code from a bucket, and ships to it."""
+    (desk.bay.project / "noise.bin").write_bytes(os.urandom(9_000_000))
     with bucket_beside(desk) as (public, inside):
         store = open_bucket(public)
         store.put("data/in.txt", b"from afar\n")
         desk.bay.extra |= public.env
         keys = {"outputs_to": f"{public.url}/outs", "folders": {"data": f"{public.url}/data"}}
         site = {"image": PYTHON, "endpoints": {public.endpoint: inside}}
-        text = "cat data/in.txt; mkdir outputs; echo made >outputs/x"
+        text = "cat data/in.txt; mkdir outputs; wc -c <noise.bin >outputs/x; ls -A | grep bay-code"
         bucket = {"url": public.url, "endpoint": public.endpoint}
         desk.write(text, site=site, time="1h", bucket=bucket, **keys)
         said = desk.bay("run", "--detach")
-        (row,) = desk.await_states("succeeded")
+        (row,) = desk.await_states("succeeded", "failed")
         desk.forget_jobs()
 
         assert desk.bay("logs").out == "from afar\n", said
         desk.bay("fetch")
         fetched = desk.bay.project / "results" / row["experiment"] / row["id"]
-        assert (fetched / "out/outputs/x").read_text() == "made\n"
+        assert (fetched / "out/outputs/x").read_text() == "9000000\n"
         secrets = desk.namespace.admin("get", "jobs,pods,configmaps", "-o", "yaml")
         assert public.env["AWS_SECRET_ACCESS_KEY"] not in secrets
 

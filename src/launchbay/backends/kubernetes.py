@@ -60,6 +60,7 @@ from launchbay.core.backend import (
     Staging,
     Survey,
     Trial,
+    Weighing,
 )
 from launchbay.core.errors import BadRequest, ConfigError, Rejected, Unsupported
 from launchbay.core.run import Handle, State, Status
@@ -100,6 +101,7 @@ class KubernetesOptions:
 class KubernetesBackend(
     Backend,
     Staging,
+    Weighing,
     Survey,
     Discovery,
     Feeding,
@@ -220,6 +222,9 @@ class KubernetesBackend(
             sent = send_objects(self._kubectl, [made])
             if sent.refused:
                 raise Rejected(f"`{self.target}`: {explain_refusal(sent.why('')).reason}")
+
+    def is_too_big(self, snapshot: str) -> bool:
+        return self._files.is_big(snapshot)
 
     def survey(self) -> Facts:
         from launchbay.backends.kubernetes_facts import survey  # noqa: PLC0415

@@ -28,7 +28,7 @@ PART_BYTES = 1_000_000
 """An object may hold 1 MiB, its names among it."""
 IN_PODS = (
     *("pod.sh", "task.sh", "run.sh", "read.sh", "enter.sh"),
-    *("bring.sh", "ship.sh", "carry.sh", "turn.sh", "signed.py"),
+    *("unpack.sh", "bring.sh", "ship.sh", "carry.sh", "turn.sh", "signed.py"),
 )
 """The node programs that a pod needs."""
 

@@ -23,7 +23,7 @@ from launchbay.backends.kubernetes_refusals import explain_refusal, is_there
 from launchbay.backends.kubernetes_sending import secrets_of, send_objects
 from launchbay.backends.kubernetes_yaml import render_yaml
 from launchbay.backends.sheet import render_sheet
-from launchbay.core.errors import Rejected
+from launchbay.core.errors import Rejected, TargetError
 from launchbay.core.job import IN_IMAGE, Script
 from launchbay.core.naming import digest, slug
 
@@ -98,12 +98,19 @@ class DevPods:
             await_pod(self.kubectl, name, tell=tell)
             self._await_folder(host, run)
         except BaseException:
-            delete_pods(self.kubectl, name)
-            tell(f"pod {name} is deleted")
+            self._give_up(name, tell)
             raise
         inside = ["/bin/sh", "-c", INSIDE, "sh", job.subfolder or ".", *command]
         enter = ["/bin/sh", f"{words.PROGRAMS_AT}/enter.sh", run, *inside]
         return ["sh", "-c", self._render_enter(host, enter)]
+
+    def _give_up(self, name: str, tell: Callable[[str], None]) -> None:
+        try:
+            delete_pods(self.kubectl, name)
+        except TargetError as err:
+            tell(f"pod {name} stays until its time is over: {err}")
+        else:
+            tell(f"pod {name} is deleted")
 
     def _look_round(self) -> set[str]:
         """The names that are taken; those of ours whose time is over are asked to go."""

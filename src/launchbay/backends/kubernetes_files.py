@@ -12,7 +12,7 @@ from launchbay.backends.kubernetes_manifest import claim_of
 from launchbay.backends.kubernetes_pods import NotRunning, PodHost, claim_depot, pod_depot
 from launchbay.core import rundir
 from launchbay.core.errors import Rejected
-from launchbay.core.job import from_record
+from launchbay.core.job import CODE_FOLDER, from_record
 from launchbay.core.quantity import render_size
 
 if TYPE_CHECKING:
@@ -44,20 +44,26 @@ class Files:
         """Remember code that objects cannot hold, until a plan says which claim can."""
         self._big[snapshot] = tree, size
 
+    def is_big(self, snapshot: str) -> bool:
+        """Whether objects cannot hold that code."""
+        return snapshot in self._big
+
     def bring(self, jobs: Sequence[Job]) -> None:
         """Have big code on the claims of those that run it.
 
         Raises:
             Rejected: when one has no claim.
         """
-        places = {(job.snapshot, claim_of(job)): job for job in jobs if job.snapshot in self._big}
+        big = [job for job in jobs if job.snapshot in self._big and not _comes_by_itself(job)]
+        places = {(job.snapshot, claim_of(job)): job for job in big}
         for (snapshot, claim), job in places.items():
             tree, size = self._big[snapshot]
             if not claim:
                 raise Rejected(
                     f"the code is {render_size(size)} when packed, more than the "
                     f"{words.CODE_PARTS} MB that objects of the cluster hold",
-                    hint="leave what is no code out with `.bayignore`, or `outputs_to: claim:NAME`",
+                    hint="leave what is no code out with `.bayignore`, or say where it can be: "
+                    "`outputs_to: claim:NAME` or `outputs_to: s3://…`",
                 )
             image = job.image or self._image
             with claim_depot(self._kubectl, claim, image=image, user=self._user) as depot:
@@ -105,6 +111,10 @@ class Files:
             marks: dict[str, Any] = job["metadata"].get("annotations", {})
             return str(marks.get(words.CLAIM, ""))
         return ""
+
+
+def _comes_by_itself(job: Job) -> bool:
+    return any(folder.name == CODE_FOLDER for folder in job.folders)
 
 
 def _read_asked(twin: Path) -> Job | None:

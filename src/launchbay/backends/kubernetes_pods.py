@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.delivery import deliver_to_run
 from launchbay.backends.depot import Depot
 from launchbay.backends.kubernetes_calls import LOGIN, SILENT, Kubectl, last_words
+from launchbay.backends.kubernetes_placing import render_tolerations
 from launchbay.backends.kubernetes_ready import await_pod, delete_pods
+from launchbay.backends.kubernetes_refusals import explain_refusal
 from launchbay.backends.kubernetes_words import (
     CLAIMS_AT,
     MAIN,
@@ -52,8 +53,6 @@ from launchbay.hosts.ssh_words import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from launchbay.core.backend import Parcel
 
 READY_S = 180.0
 """For a helper: a claim that is made with its first pod takes a while."""
@@ -270,18 +269,6 @@ def pod_depot(host: PodHost, claim: str = "") -> Depot:
     return Depot(host, Path(root_of(claim)), target=host.kubectl.target)
 
 
-def deliver_to_pod(host: PodHost, run_id: str, parcels: Sequence[Parcel]) -> None:
-    """Have files in the working folder of the run that a pod runs; see `Delivery`.
-
-    Raises:
-        NotRunning: when it does not run any more.
-        Rejected: when one cannot be written, or would lead out of the run's folder.
-    """
-    # The container knows whether its runs are on a claim.
-    root = host.run(["/bin/sh", "-c", 'printf %s "$BAY_ROOT"']).stdout
-    deliver_to_run(host, f"{root}/runs/{run_id}", parcels)
-
-
 @contextmanager
 def helper_pod(
     kubectl: Kubectl,
@@ -318,7 +305,10 @@ def helper_pod(
     near = _nearest_node(kubectl, claims)
     made = render_helper(name, image=image, claims=claims, labels=labels, near=near)
     made["spec"].update(spec or {})
-    kubectl.said("create", "-f", "-", stdin=json.dumps(made))
+    done = kubectl.call("create", "-f", "-", stdin=json.dumps(made))
+    if not done.ok:
+        why = explain_refusal(done.stderr.strip()).reason
+        raise Rejected(f"`{kubectl.target}` takes no helper: {why}")
     try:
         await_pod(kubectl, name, tell=tell, within_s=READY_S)
         yield PodHost(kubectl, name)
@@ -381,6 +371,21 @@ def render_helper(
         "metadata": {"name": name, "labels": dict(labels)},
         "spec": spec,
     }
+
+
+def helper_spec(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a target's options say that concerns helpers, too: for `helper_pod`."""
+    found: dict[str, Any] = {}
+    if secrets_ := options.get("image_pull_secrets"):
+        names = secrets_.split(",") if isinstance(secrets_, str) else secrets_
+        found["imagePullSecrets"] = [{"name": str(name).strip()} for name in names]
+    if tolerations := render_tolerations(options.get("tolerations") or ()):
+        found["tolerations"] = tolerations
+    if selector := options.get("node_selector"):
+        found["nodeSelector"] = {key: str(value) for key, value in selector.items()}
+    if account := options.get("service_account"):
+        found["serviceAccountName"] = str(account)
+    return found
 
 
 def _nearest_node(kubectl: Kubectl, claims: Sequence[str]) -> str:

@@ -149,14 +149,28 @@ def _why_unbound(kubectl: Kubectl, name: str) -> tuple[str, bool]:
 
 @contextmanager
 def open_claim(
-    kubectl: Kubectl, name: str, *, image: str, user: str, tell: Callable[[str], None]
+    kubectl: Kubectl,
+    name: str,
+    *,
+    image: str,
+    user: str,
+    tell: Callable[[str], None],
+    spec: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Host, str]]:
     """A helper that has the claim, and the folder of it there, until the end of the block.
+
+    Args:
+        kubectl: how to reach the cluster.
+        name: the claim.
+        image: what the helper runs in; empty is a public one.
+        user: whose helper it is.
+        tell: is told why it does not start yet.
+        spec: more of its specification, see `helper_spec`.
 
     Raises:
         BadRequest: when there is no such claim.
         Rejected: when the helper does not start, and why.
     """
     chosen = image or HELPER_IMAGE
-    with helper_pod(kubectl, image=chosen, claims=[name], user=user, tell=tell) as host:
+    with helper_pod(kubectl, image=chosen, claims=[name], user=user, spec=spec, tell=tell) as host:
         yield host, f"{CLAIMS_AT}/{name}"

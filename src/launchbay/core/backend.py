@@ -115,6 +115,14 @@ class Staging(Protocol):
 
 
 @runtime_checkable
+class Weighing(Protocol):
+    """Holds only so much code; what is more has to come to runs from elsewhere."""
+
+    def is_too_big(self, snapshot: str) -> bool:
+        """Whether code that was handed over is more than it holds."""
+
+
+@runtime_checkable
 class Environments(Protocol):
     """Can build a Python environment from the frozen code."""
 
@@ -345,6 +353,7 @@ class Diagnosis(Protocol):
 
 CAPABILITIES: Mapping[str, type] = {
     "Staging": Staging,
+    "Weighing": Weighing,
     "Environments": Environments,
     "Survey": Survey,
     "Discovery": Discovery,

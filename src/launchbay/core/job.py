@@ -26,6 +26,9 @@ DEFAULT_OUTPUTS = (
     "multirun",
 )
 """The folders that programs commonly write; each run has its own."""
+CODE_FOLDER = ".bay-code"
+"""The folder by which code comes that its target does not hold, as an archive."""
+CODE_ARCHIVE = "code.tar.gz"
 IN_IMAGE = "image"
 """What `code` says of code that is in the image already."""
 

@@ -14,7 +14,14 @@ from launchbay.core.naming import launch_tag
 from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments
-from launchbay.engine.launch import LATELY_S, arranger, labels_of, next_attempt, note_carriage
+from launchbay.engine.launch import (
+    LATELY_S,
+    arranger,
+    carry_code,
+    labels_of,
+    next_attempt,
+    note_carriage,
+)
 from launchbay.engine.plans import find_job, keep_plans, kept_plans
 from launchbay.engine.project import owned_launch
 from launchbay.engine.record import record_launch
@@ -91,10 +98,12 @@ def _rerun_on(
         # Those of ours are made when they are sent.
         if not name.startswith("bay_"):
             lab.settings.secret(name)
-    arrange = arranger(lab.settings, place, lab.project.folder, launch=tag)
-    jobs = [arrange(job) for job in _enter(lab, place, jobs)]
     # Before anything is remembered: a target that does not answer leaves nothing half done.
-    stage(lab, place.backend, {run.code for run in again})
+    codes = {run.code for run in again}
+    stage(lab, place.backend, codes)
+    bulky = carry_code(lab, place, codes, [job.ship for job in jobs])
+    arrange = arranger(lab.settings, place, lab.project.folder, launch=tag, bulky=bulky)
+    jobs = [arrange(job) for job in _enter(lab, place, jobs)]
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from launchbay.core.backend import Foreground, Plan
+from launchbay.core.backend import Foreground, Plan, Weighing
 from launchbay.core.command import render
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import IN_IMAGE, Job
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from launchbay.core.job import Recipe
+    from launchbay.core.job import Recipe, Ship
     from launchbay.engine.lab import Lab
     from launchbay.engine.settings import Settings
     from launchbay.engine.targets import Place
@@ -182,6 +182,8 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
     )
     origin = _lay_out(lab, plan)
     stage(lab, plan.place.backend, {snapshot.id})
+    ships = [step.recipe.ship for step in plan.to_submit]
+    bulky = carry_code(lab, plan.place, [snapshot.id], ships)
     replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
     if replaced:
         lab.settle(replaced)
@@ -195,6 +197,7 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             now=lab.clock(),
             activations=activations,
             origin=origin,
+            bulky=bulky,
         )
         with lab.store.transaction():
             lab.store.add_project(project.id, name=project.name, folder=project.folder)
@@ -278,6 +281,8 @@ class _Launch:
     activations: Mapping[Python, str]
     origin: str = ""
     """The folder that `$BAY_FROM` names."""
+    bulky: Mapping[str, str] = field(default_factory=dict)
+    """Where code is that the target does not hold."""
     marked: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
@@ -317,7 +322,11 @@ class _Launch:
     def jobs(self, steps: Sequence[Step], runs: Sequence[Run]) -> list[Job]:
         """What the target is given for each row."""
         arrange = arranger(
-            self.plan.settings, self.plan.place, self.plan.project.folder, launch=self.tag
+            self.plan.settings,
+            self.plan.place,
+            self.plan.project.folder,
+            launch=self.tag,
+            bulky=self.bulky,
         )
         return [arrange(self._job(step, run)) for step, run in zip(steps, runs, strict=True)]
 
@@ -367,13 +376,31 @@ class _Launch:
 
 
 def arranger(
-    settings: Settings, place: Place, project: Path, *, launch: str = ""
+    settings: Settings,
+    place: Place,
+    project: Path,
+    *,
+    launch: str = "",
+    bulky: Mapping[str, str] | None = None,
 ) -> Callable[[Job], Job]:
     """What makes a job ready for its target; see `engine/shipping.py`."""
     # Few launches have folders of their own, or ship.
     from launchbay.engine.shipping import Arranger  # noqa: PLC0415
 
-    return Arranger(settings=settings, place=place, project=project, launch=launch)
+    return Arranger(
+        settings=settings, place=place, project=project, launch=launch, bulky=bulky or {}
+    )
+
+
+def carry_code(
+    lab: Lab, place: Place, codes: Iterable[str], ships: Iterable[Ship | None]
+) -> dict[str, str]:
+    """Have code that the target does not hold in object storage; see `engine/bulky.py`."""
+    if not isinstance(place.backend, Weighing):
+        return {}
+    from launchbay.engine import bulky  # noqa: PLC0415 (few launches have code of that size)
+
+    return bulky.carry_code(lab, place, codes, ships)
 
 
 def note_carriage(lab: Lab, folder: Path, jobs: Sequence[Job]) -> None:

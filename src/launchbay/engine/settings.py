@@ -110,13 +110,19 @@ class Settings:
         resolved = (file.resolve() for file in files)
         return {str(file.relative_to(folder)) for file in resolved if file.is_relative_to(folder)}
 
-    def secret(self, name: str) -> str:
-        """The value of a secret; the files are read only when one is wanted."""
+    def secret(self, name: str, endpoints: Mapping[str, str] | None = None) -> str:
+        """The value of a secret; the files are read only when one is wanted.
+
+        Args:
+            name: what it is called.
+            endpoints: addresses that whoever is given it knows by another name.
+        """
         if name.startswith("bay_"):
             from launchbay.engine.signing import sign  # noqa: PLC0415
 
-            return sign(self, name)
-        return self.vault(name)
+            return sign(self, name, endpoints)
+        value = self.vault(name)
+        return (endpoints or {}).get(value, value)
 
     @property
     def project_name(self) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launchbay.core.errors import Unsupported
+from launchbay.core.job import CODE_FOLDER, Folder
 from launchbay.core.naming import digest
 from launchbay.engine.signing import check_signing, gets_name, puts_name
 from launchbay.engine.storing import find_store, render_store
@@ -24,7 +25,7 @@ from launchbay.sync.address import is_storage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from launchbay.core.job import Folder, Job, Recipe, Ship
+    from launchbay.core.job import Job, Recipe, Ship
     from launchbay.engine.launch import Draft
     from launchbay.engine.settings import Settings
     from launchbay.engine.storing import Store
@@ -72,6 +73,8 @@ class Arranger:
     place: Place
     project: Path
     launch: str = ""
+    bulky: Mapping[str, str] = field(default_factory=dict)
+    """Where code is that the target does not hold, by its id."""
     known: dict[tuple[object, ...], tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def __call__(self, job: Job) -> Job:
@@ -80,7 +83,7 @@ class Arranger:
         Raises:
             Unsupported: when the target cannot have what the job asks for.
         """
-        job = self._with_endpoints(job)
+        job = self._with_code(self._with_endpoints(job))
         if not job.folders and self._copied_by(job.ship) is None:
             return job
         plain = tuple(name for name in job.secrets if not name.startswith("bay_"))
@@ -137,6 +140,14 @@ class Arranger:
             self._envs[id(job.env)] = (job.env, changed)
         return replace(job, env=self._envs[id(job.env)][1])
 
+    def _with_code(self, job: Job) -> Job:
+        others = tuple(one for one in job.folders if one.name != CODE_FOLDER)
+        source = self.bulky.get(job.snapshot)
+        if not source or self._copied_by(job.ship) is None:
+            return replace(job, folders=others) if others != job.folders else job
+        code = Folder(name=CODE_FOLDER, source=source, read_only=True)
+        return replace(job, folders=(*others, code))
+
     def _arrange(self, job: Job) -> tuple[str, tuple[str, ...]]:
         names: dict[str, None] = {}
         folders = [one for one in job.folders if not self._is_at_hand(one)]
@@ -145,6 +156,8 @@ class Arranger:
         if self.place.is_here:
             # What the queue outlives is not asked.
             lines.append(f"bay_python={shlex.quote(sys.executable)}\n")
+        if any(folder.name == CODE_FOLDER for folder in folders):
+            lines.append(f"bay_packed={CODE_FOLDER}\n")
         if calls:
             lines += ["bay_folders=1\neach_folder() {\n:\n", *calls, "}\n"]
         if ship := self._copied_by(job.ship):

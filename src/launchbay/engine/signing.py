@@ -7,6 +7,7 @@ folder, `bay_puts <url>` one for the archive of a run's outputs and one for its 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from launchbay.engine.storing import find_store
 from launchbay.sync.bucket import LONGEST_ADDRESS_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from launchbay.core.job import Job
     from launchbay.engine.settings import Settings
     from launchbay.engine.storing import Store
@@ -81,8 +84,13 @@ def _count(store: Store, fix: str) -> None:
         )
 
 
-def sign(settings: Settings, name: str) -> str:
+def sign(settings: Settings, name: str, endpoints: Mapping[str, str] | None = None) -> str:
     """The value of a secret of ours.
+
+    Args:
+        settings: what the configuration says.
+        name: the secret.
+        endpoints: addresses of services that whoever is given it knows by another name.
 
     Raises:
         BadRequest: when it is none.
@@ -90,10 +98,14 @@ def sign(settings: Settings, name: str) -> str:
     word, _, url = name.partition(" ")
     if not url:
         raise BadRequest(f"`{name}` is no secret of ours")
-    bucket = find_store(settings, url).open()
+    store = find_store(settings, url)
+    # What an address leads to is part of its signature.
+    inside = (endpoints or {}).get(store.endpoint)
+    signer = replace(store, options=replace(store.options, endpoint=inside)) if inside else store
+    there = signer.open()
     seconds = int(LASTS.total_seconds())
     if word == PUTS:
-        return "\n".join(bucket.sign(key, seconds=seconds, method="PUT") for key in (ARCHIVE, LOG))
-    keys = [entry.key for entry in islice(bucket.walk(), MOST_OBJECTS)]
-    lines = [f"{bucket.sign(key, seconds=seconds)} {json.dumps(key)}" for key in keys]
+        return "\n".join(there.sign(key, seconds=seconds, method="PUT") for key in (ARCHIVE, LOG))
+    keys = [entry.key for entry in islice(store.open().walk(), MOST_OBJECTS)]
+    lines = [f"{there.sign(key, seconds=seconds)} {json.dumps(key)}" for key in keys]
     return "\n".join(lines)

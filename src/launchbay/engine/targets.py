@@ -58,7 +58,7 @@ class Targets:
         entries: Callable[[], Mapping[str, Mapping[str, Any]]],
         *,
         load: Callable[[str], Callable[[Opening], Backend]] = backends.load,
-        secret: Callable[[str], str] = str,
+        secret: Callable[[str, Mapping[str, str]], str] = lambda name, _: name,
     ) -> None:
         self._project = project
         self._entries = entries
@@ -128,19 +128,13 @@ class Targets:
         self, name: str, kind: str, options: Mapping[str, Any], facts: Facts | None
     ) -> Backend:
         root = Path(options["root"])
-        secret = self._secret
-        if not is_here({"kind": kind, "host": str(options.get("host") or "")}):
-            secret = self._secret_elsewhere(name)
+        here = is_here({"kind": kind, "host": str(options.get("host") or "")})
+
+        def secret(word: str) -> str:
+            """Values of secrets; addresses that the target knows by another name have that one."""
+            known = {} if here else self._entries().get(name, {}).get("endpoints") or {}
+            return self._secret(word, known)
+
         return self._load(kind)(
             Opening(target=name, options=options, root=root, facts=facts, secret=secret)
         )
-
-    def _secret_elsewhere(self, target: str) -> Callable[[str], str]:
-        """Values of secrets; an address that the target knows by another name has that one."""
-
-        def find(name: str) -> str:
-            value = self._secret(name)
-            known = self._entries().get(target, {}).get("endpoints") or {}
-            return str(known.get(value, value))
-
-        return find

@@ -25,7 +25,7 @@ bay_launch='' bay_python='' bay_image='' bay_signed='' bay_path=''
 # The words stand in a record, too: without what would break it.
 fail() {
     printf 'launchbay: %s\n' "$2"
-    printf '%s\n' "$2" | tr -d '\\"' | tr -c '[:print:]\n' ' ' >"$bay_records/why"
+    printf '%s\n' "$2" | tr -d '\\"' | tr -c '\040-\176\n' ' ' >"$bay_records/why"
     exit "$1"
 }
 

@@ -43,7 +43,7 @@ last_line() {
     {
         sed -n 's/^error: //p' "$1"
         grep -v '^error: ' "$1" | grep -v '^hint: '
-    } 2>/dev/null | sed -n '/[^[:space:]]/{p;q;}' | tr -d '\\"' | tr -c '[:print:]\n' ' ' | cut -c 1-300
+    } 2>/dev/null | sed -n '/[^[:space:]]/{p;q;}' | tr -d '\\"' | tr -c '\040-\176\n' ' ' | cut -c 1-300
 }
 
 # Where on this node the folder is that comes from $1, which is kept as $2 where it had to be fetched.
@@ -133,7 +133,7 @@ call_bay() {
 
 carry_down() {
     case $bay_tool in
-    cp) follow cp -R "${1#file://}/." "$2/" ;;
+    cp) follow cp -Rf "${1#file://}/." "$2/" ;;
     bay) follow call_bay down "$1" "$2" ;;
     s5cmd) follow s5cmd --log error ${bay_unsigned:+--no-sign-request} sync "$1/*" "$2/" ;;
     rclone) follow rclone copy --config '' "bay:${1#*://}" "$2" ;;
@@ -144,7 +144,7 @@ carry_down() {
 
 carry_up() {
     case $bay_tool in
-    cp) mkdir -p "${2#file://}" && follow cp -R "$1/." "${2#file://}/" ;;
+    cp) mkdir -p "${2#file://}" && follow cp -Rf "$1/." "${2#file://}/" ;;
     bay) follow call_bay up "$1" "$2" ;;
     s5cmd) follow s5cmd --log error sync "$1/" "$2/" ;;
     rclone) follow rclone copy --config '' "$1" "bay:${2#*://}" ;;

@@ -45,20 +45,9 @@ cat_parts() {
 }
 
 unpack_parts() {
-    if command -v tar >/dev/null && command -v gzip >/dev/null; then
-        cat_parts | gzip -dc | (cd "$1" && tar -xof -)
-    elif command -v python3 >/dev/null; then
-        cat_parts | python3 -S -E -c 'import sys, tarfile
-tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz").extractall(sys.argv[1])' "$1"
-    else
-        # shellcheck disable=SC2016
-        give_up 'the image has neither tar with gzip nor python3 to unpack the code; take another one, or code: image'
-    fi
-}
-
-# The last member tells that nothing broke off before it.
-unpack_whole() {
-    unpack_parts "$1" && rm "$1/.bay-whole"
+    cat_parts | /bin/sh "$bay_node/unpack.sh" "$1" && return
+    [ "$?" != 69 ] || give_up 'the image has neither tar with gzip nor python3 to unpack the code; take another, or code: image'
+    return 1
 }
 
 # The code of an image is kept as it is but for what is laid over it; all else has a folder of its own.
@@ -70,14 +59,15 @@ unpack_code() {
         sleep 1
     done
     if [ -n "${BAY_INSIDE-}" ]; then
-        unpack_whole "$BAY_INSIDE" || give_up "files could not be laid over $BAY_INSIDE, the folder of the image"
+        unpack_parts "$BAY_INSIDE" || give_up "files could not be laid over $BAY_INSIDE, the folder of the image"
         return
     fi
     bay_tree=$BAY_ROOT/snapshots/$BAY_SNAPSHOT
     [ ! -d "$bay_tree" ] || return 0
     bay_draft=$BAY_ROOT/snapshots/.bay-${BAY_ALLOCATION:-$$}
-    [ "$bay_count" != 0 ] || give_up "the code $BAY_SNAPSHOT is not on this claim; bay run sends it there"
-    mkdir -p "$bay_draft" && unpack_whole "$bay_draft" || give_up "the code could not be unpacked to $BAY_ROOT"
+    # What no object could hold run.sh fetches.
+    [ "$bay_count" != 0 ] || return 0
+    mkdir -p "$bay_draft" && unpack_parts "$bay_draft" || give_up "the code could not be unpacked to $BAY_ROOT"
     # On a claim another run may have been quicker.
     [ -d "$bay_tree" ] || mv "$bay_draft" "$bay_tree"
     rm -rf "$bay_draft" "${bay_tree:?}/${bay_draft##*/}"

@@ -16,7 +16,7 @@
 # From env.sh: bay_tree, the code; bay_subfolder; bay_command, words or script; bay_ready, whether the working
 # folder is made; bay_ranks and bay_launcher, where the command is started more than once; bay_image, where it
 # runs in a container; bay_hold, how many seconds a run
-# that fails keeps its place; bay_folders, whether folders come from elsewhere; bay_ship, where what it writes is
+# that fails keeps its place; bay_folders, whether folders come from elsewhere; bay_packed, the one that has the code; bay_ship, where what it writes is
 # copied to; bay_after, the program beside this one that follows the end.
 bay_run=$1
 bay_attempt=$2
@@ -77,6 +77,13 @@ bring_folders() {
     { read -r bay_why <"$bay_records/why"; } 2>/dev/null
     record_exit 1
     exit 1
+}
+
+# Code that came as a folder with an archive in it.
+unpack_code() {
+    /bin/sh "$bay_node/unpack.sh" "$bay_here" <"$bay_here/$bay_packed/code.tar.gz" || fail_set_up 'the code could not be unpacked'
+    rm -f "$bay_here/$bay_packed"
+    [ ! -d "$bay_here/src" ] || export PYTHONPATH="$PYTHONPATH:$bay_here/src"
 }
 
 # A folder of the user's is left as it was.
@@ -155,7 +162,7 @@ bay_node=${0%/*}
 # We are about to go elsewhere.
 case $bay_node in /*) ;; *) bay_node=$PWD/$bay_node ;; esac
 bay_hold='' bay_tree='' bay_subfolder='' bay_command='' bay_ready='' bay_after='' bay_ranks='' bay_launcher=''
-bay_image='' bay_folders='' bay_ship_every=''
+bay_image='' bay_folders='' bay_ship_every='' bay_packed=''
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091
@@ -173,7 +180,7 @@ make_work_folder() {
         rm -rf "$bay_run/work"
     fi
     [ -z "${BAY_INSIDE-}" ] || { ln -s "$BAY_INSIDE" "$bay_run/work"; return; }
-    [ -n "$bay_tree" ] || { mkdir "$bay_run/work"; return; }
+    { [ -n "$bay_tree" ] && [ -z "$bay_packed" ]; } || { mkdir "$bay_run/work"; return; }
     # Root can write what is read-only: hard links would let one run change the code of all.
     if [ "${BAY_UID:-$(id -u)}" != 0 ]; then
         cp -al "$bay_tree" "$bay_run/work" 2>/dev/null && return
@@ -212,8 +219,9 @@ if [ -z "$bay_here" ]; then
 fi
 unset BAY_UID BAY_INSIDE
 [ -z "$bay_folders" ] || bring_folders
+[ -z "$bay_packed" ] || unpack_code
 [ -z "$bay_stopped" ] || end_unstarted 143
-cd "$bay_here/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
+cd "${bay_here%/}/$bay_subfolder" || fail_set_up "there is no folder $bay_subfolder in the code"
 
 [ -f "$bay_run/setup.sh" ] || bay_phase="command"
 # A shell that waits for a program would die of the warning that is meant for the program.

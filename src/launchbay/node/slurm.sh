@@ -48,7 +48,7 @@ submit() {
         bay_job=$(hand_over "$2" 2>&1) || {
             printf '%s\n' "$bay_job" >&2
             # What was refused is not there; of what was not answered nobody knows.
-            case $(printf '%s' "$bay_job" | tr '[:upper:]' '[:lower:]') in
+            case $(printf '%s' "$bay_job" | tr 'A-Z' 'a-z') in
             *'timed out'* | *contact* | *connect* | *communicat* | *'zero bytes'*) ;;
             *) rm -f asked ;;
             esac
