@@ -306,11 +306,15 @@ def test_outputs_and_log_in_a_bucket(desk: KubernetesDesk) -> None:
         store = open_bucket(public)
         store.put("data/in.txt", b"from afar\n")
         desk.bay.extra |= public.env
-        keys = {"outputs_to": f"{public.url}/outs", "folders": {"data": f"{public.url}/data"}}
-        site = {"image": PYTHON, "endpoints": {public.endpoint: inside}}
+        site = {
+            "image": PYTHON,
+            "endpoints": {public.endpoint: inside},
+            "outputs_to": f"{public.url}/outs",
+        }
+        folders = {"data": f"{public.url}/data"}
         text = "cat data/in.txt; mkdir outputs; wc -c <noise.bin >outputs/x; ls -A | grep bay-code"
         bucket = {"url": public.url, "endpoint": public.endpoint}
-        desk.write(text, site=site, time="1h", bucket=bucket, **keys)
+        desk.write(text, site=site, time="1h", bucket=bucket, folders=folders)
         said = desk.bay("run", "--detach")
         (row,) = desk.await_states("succeeded", "failed")
         desk.forget_jobs()

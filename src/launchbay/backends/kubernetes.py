@@ -23,6 +23,7 @@ from launchbay.backends.kubernetes_files import Files
 from launchbay.backends.kubernetes_logs import read_log
 from launchbay.backends.kubernetes_manifest import Frame
 from launchbay.backends.kubernetes_plan import Planner
+from launchbay.backends.kubernetes_pods import helper_spec
 from launchbay.backends.kubernetes_refusals import explain_refusal
 from launchbay.backends.kubernetes_sending import (
     SEPARATOR,
@@ -142,7 +143,8 @@ class KubernetesBackend(
                 options=options.rest,
             )
         )
-        self._files = Files(kubectl, user=options.user, image=options.image)
+        helpers = helper_spec(options.rest)
+        self._files = Files(kubectl, user=options.user, image=options.image, spec=helpers)
         self._unwanted: set[str] = set()
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
@@ -274,8 +276,9 @@ class KubernetesBackend(
     def open_claim(self, name: str, *, tell: Callable[[str], None]) -> Iterator[tuple[Host, str]]:
         from launchbay.backends.kubernetes_storage import open_claim  # noqa: PLC0415
 
+        options, spec = self._options, helper_spec(self._options.rest)
         with open_claim(
-            self._kubectl, name, image=self._options.image, user=self._options.user, tell=tell
+            self._kubectl, name, image=options.image, user=options.user, spec=spec, tell=tell
         ) as opened:
             yield opened
 

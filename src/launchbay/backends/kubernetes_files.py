@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends import kubernetes_words as words
@@ -16,9 +15,11 @@ from launchbay.core.job import CODE_FOLDER, from_record
 from launchbay.core.quantity import render_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from launchbay.backends.depot import Depot
     from launchbay.backends.kubernetes_calls import Kubectl
     from launchbay.core.backend import Parcel
     from launchbay.core.job import Job
@@ -32,12 +33,16 @@ class Files:
         kubectl: how to reach the cluster.
         user: whose helpers they are.
         image: what helpers run in, where nothing else is known.
+        spec: more of the helpers' specification, as secrets to pull the image with.
     """
 
-    def __init__(self, kubectl: Kubectl, *, user: str, image: str = "") -> None:
+    def __init__(
+        self, kubectl: Kubectl, *, user: str, image: str = "", spec: Mapping[str, Any] | None = None
+    ) -> None:
         self._kubectl = kubectl
         self._user = user
         self._image = image
+        self._spec = spec
         self._big: dict[str, tuple[Path, int]] = {}
 
     def note_big(self, snapshot: str, tree: Path, size: int) -> None:
@@ -65,32 +70,28 @@ class Files:
                     hint="leave what is no code out with `.bayignore`, or say where it can be: "
                     "`outputs_to: claim:NAME` or `outputs_to: s3://…`",
                 )
-            image = job.image or self._image
-            with claim_depot(self._kubectl, claim, image=image, user=self._user) as depot:
+            with self._open(claim, job.image) as depot:
                 depot.stage(snapshot, tree)
 
     def pull(self, handle: Handle, twin: Path, patterns: Sequence[str]) -> bool:
         """Have in `twin` what is new of a run's folder; see `Outputs.pull`."""
         asked = _read_asked(twin)
-        claim = claim_of(asked) if asked else ""
-        pod = self._find_pod(handle)
-        with ExitStack() as stack:
-            if pod:
-                try:
-                    host = PodHost(self._kubectl, pod)
-                    return pod_depot(host, claim or self._claim_of(handle)).pull(
-                        handle.run_id, twin, patterns
-                    )
-                except NotRunning:
-                    pass
-            claim = claim or self._claim_of(handle)
-            if not claim:
-                return False
-            image = (asked.image if asked else "") or self._image
-            depot = stack.enter_context(
-                claim_depot(self._kubectl, claim, image=image, user=self._user)
-            )
+        claim = (claim_of(asked) if asked else "") or self._claim_of(handle)
+        if pod := self._find_pod(handle):
+            try:
+                depot = pod_depot(PodHost(self._kubectl, pod), claim)
+                return depot.pull(handle.run_id, twin, patterns)
+            except NotRunning:
+                # It ended just now; what it left is on its claim, if anywhere.
+                pass
+        if not claim:
+            return False
+        with self._open(claim, asked.image if asked else "") as depot:
             return depot.pull(handle.run_id, twin, patterns)
+
+    def _open(self, claim: str, image: str) -> AbstractContextManager[Depot]:
+        chosen = image or self._image
+        return claim_depot(self._kubectl, claim, image=chosen, user=self._user, spec=self._spec)
 
     def deliver(self, handle: Handle, pod: str, parcels: Sequence[Parcel]) -> None:
         """Have files in the working folder of a run; see `Delivery.deliver`."""

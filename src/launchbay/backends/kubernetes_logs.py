@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from launchbay.backends.kubernetes_status import Objects
     from launchbay.core.run import Handle
 
+AT_ONCE = "--pod-running-timeout=1s"
+"""Where there is no pod of the Job, kubectl would wait a minute for one."""
 PIECE = 16 * 1024 * 1024
 """The most of a log that is handed out at once."""
 
@@ -54,7 +56,8 @@ def _read_inside(
     """How long the run's own file is, and a piece of it; None where nobody can be in its pod."""
     asked = [handle.run_id, str(attempt_of(handle)), rundir.log_name(rank), str(offset), str(PIECE)]
     inside = ["/bin/sh", f"{words.PROGRAMS_AT}/read.sh", *asked]
-    done = kubectl.call("exec", f"job/{handle.native_id}", "-c", words.MAIN, "--", *inside)
+    where = (f"job/{handle.native_id}", "-c", words.MAIN, AT_ONCE)
+    done = kubectl.call("exec", *where, "--", *inside)
     size, line_end, rest = done.stdout.partition("\n")
     if not done.ok or not line_end or not size.isdecimal():
         return None, b""
@@ -71,7 +74,7 @@ def _read_kept(
     size = look([handle]).log_size(handle.native_id)
     if size is not None and size <= offset:
         return offset, b""
-    done = kubectl.call("logs", f"job/{handle.native_id}", "-c", words.MAIN)
+    done = kubectl.call("logs", f"job/{handle.native_id}", "-c", words.MAIN, AT_ONCE)
     if not done.ok:
         return offset, b""
     kept = encoded(done.stdout)
