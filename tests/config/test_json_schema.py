@@ -423,7 +423,9 @@ def examples() -> Iterator[tuple[str, str]]:
 
 
 def is_another_file(text: str) -> bool:
-    """Whether it has keys that only a user's, a site's or a cluster's file has."""
+    """Whether it has keys that only a user's, a site's or a cluster's file has, or is an object."""
+    if "apiVersion" in (yaml.safe_load(text) or ()):
+        return True
     keys = set(yaml.safe_load(text) or ()) - ExperimentFile.spellings().keys() - {"_base_"}
     others = UserConfig.spellings() | SiteFile.spellings() | KubeFile.spellings()
     return bool(keys) and keys <= others.keys()
