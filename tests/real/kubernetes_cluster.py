@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from tests.conftest import eventually
 from tests.real import kubernetes_build, kubernetes_files, kubernetes_node
 from tests.real.kubernetes_images import BUSYBOX, BUSYBOX_USER, PAUSE, PYTHON
-from tests.real.slurm_cluster import LOOPBACK, _free_ports
+from tests.real.slurm_cluster import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -137,7 +137,7 @@ class KubernetesCluster:
         """Start everything; pods can run when it returns."""
         self.folder = Path(tempfile.mkdtemp(prefix="bay-kube-", dir="/tmp"))
         self.folder.chmod(0o755)
-        self.ports = dict(zip(("etcd", "peer", "api", "kubelet"), _free_ports(4), strict=True))
+        self.ports = dict(zip(("etcd", "peer", "api", "kubelet"), free_ports(4), strict=True))
         self.network = kubernetes_node.make_network()
         self._write_files()
         self._spawn("etcd", "etcd", *kubernetes_files.etcd_options(self.folder, self.ports))

@@ -75,7 +75,7 @@ class SlurmCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="bay-slurm-", dir="/tmp"))
         self.folder.chmod(0o755)
         names = ("slurmctld", "slurmdbd", *NODES)
-        self.ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self._write_files()
         self._start_munged()
         if self.accounting:
@@ -340,7 +340,7 @@ def _remove_groups() -> None:
                 Path(folder).rmdir()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports below those that the system gives to callers, so that no call takes one."""
     with contextlib.ExitStack() as stack:
         found: list[int] = []

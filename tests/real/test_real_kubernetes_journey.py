@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from tests.conftest import STRESS, eventually
 from tests.real.kubernetes_cluster import BUSYBOX_USER, PYTHON
 from tests.real.kubernetes_desk import KubernetesDesk, kubernetes_desk
 from tests.real.object_servers import FaultyProxy, RcloneServer
+from tests.real.slurm_cluster import free_ports
+from tests.real.test_real_slurm_secrets import Onlooker
 
 from launchbay.sync.bucket import open_bucket
 
@@ -111,16 +114,19 @@ def test_secret_is_seen_by_nobody(desk: KubernetesDesk) -> None:
     desk.bay.write(".env", f"API_KEY='{value}'\n").chmod(0o600)
     desk.bay.extra["WORD"] = word
     desk.write('printf "%s|%s" "$API_KEY" "$WORD" | sha256sum', secrets=["WORD"])
-    desk.bay("run", "--detach")
     everything = "jobs,pods,configmaps,events,services,pvc"
-    objects = desk.namespace.admin("get", everything, "-o", "yaml")
-    desk.await_states("succeeded")
+    with Onlooker([value.encode(), word.encode()]) as onlooker:
+        desk.bay("run", "--detach")
+        objects = desk.namespace.admin("get", everything, "-o", "yaml")
+        desk.await_states("succeeded")
     objects += desk.namespace.admin("get", everything, "-o", "yaml")
     digest = hashlib.sha256(f"{value}|{word}".encode()).hexdigest()
     here = [path.read_bytes() for path in desk.bay.home.rglob("*") if path.is_file()]
     here += [path.read_bytes() for path in (desk.bay.project / ".bay").rglob("*") if path.is_file()]
 
     assert digest in desk.bay("logs").out
+    assert onlooker.looks > 1
+    assert not onlooker.seen
     secrets = json.loads(desk.namespace.admin("get", "secrets", "-o", "json"))["items"]
     assert [sorted(one["data"]) for one in secrets] == [["API_KEY", "WORD"]]
     for secret in (value, word):
@@ -340,6 +346,56 @@ def test_removing_runs_leaves_claims_and_others(desk: KubernetesDesk) -> None:
     eventually(lambda: left() == ["others"])
     claims = desk.namespace.kubectl("get", "pvc", "-o", "name").split()
     assert sorted(claims) == ["persistentvolumeclaim/marks", "persistentvolumeclaim/results"]
+
+
+def test_objects_that_nobody_needs_are_cleaned(desk: KubernetesDesk) -> None:
+    """Code of runs that were removed goes with `bay clean`; that of others stays."""
+    desk.bay.write("code.txt", "first")
+    desk.write("true", params={"n": ["0"]})
+    desk.bay("run")
+    desk.bay("rm", desk.rows()[0]["id"], "--yes")
+    desk.bay.write("code.txt", "second")
+    desk.bay("run")
+
+    def codes() -> list[str]:
+        found = desk.namespace.kubectl("get", "configmaps", "-o", "name").split()
+        return [name for name in found if "/bay-code-" in name]
+
+    assert len(codes()) == 2
+    eventually(lambda: "objects of lab" in desk.bay("clean", "--older", "1s", "--dry-run").err)
+    desk.bay("clean", "--older", "1s", "--yes")
+    assert len(codes()) == 1
+    assert desk.bay("run", "--again").out == ""
+
+
+def test_being_where_a_run_runs(desk: KubernetesDesk) -> None:
+    """A command runs inside of the run's pod, in its folder, and one of its ports is here."""
+    desk.bay.write("page.txt", "from the pod")
+    desk.write("httpd -f -p 8000 -h .")
+    desk.bay("run", "--detach")
+    desk.await_marks(1)
+    (row,) = desk.await_states("running")
+    said = desk.bay("shell", row["id"], "--", "sh", "-c", 'cat page.txt; echo " $BAY_RUN_ID"')
+    assert said.out == f"from the pod {row['id']}\n"
+    (port,) = free_ports(1)
+    leading = desk.bay.start(
+        "port", row["id"], f"{port}:8000", through=("env", "--default-signal=INT")
+    )
+    try:
+        eventually(lambda: page(port) == b"from the pod")
+    finally:
+        leading.send_signal(signal.SIGINT)
+        leading.communicate(timeout=60)
+        desk.bay("cancel", row["id"], "--yes")
+
+
+def page(port: int) -> bytes:
+    """What is served at that port of this machine; nothing where nobody serves yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/page.txt", timeout=5) as answer:
+            return bytes(answer.read())
+    except OSError:
+        return b""
 
 
 def test_python_image_runs_python(desk: KubernetesDesk) -> None:

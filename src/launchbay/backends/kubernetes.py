@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from getpass import getuser
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends import kubernetes_words as words
@@ -60,6 +61,7 @@ from launchbay.core.backend import (
     Room,
     Staging,
     Survey,
+    Tidying,
     Trial,
     Weighing,
 )
@@ -69,7 +71,6 @@ from launchbay.hosts.reach import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from launchbay.backends.kubernetes_status import Objects
     from launchbay.core.host import Host
@@ -79,8 +80,6 @@ LOOK_EVERY_S = 2.0
 FEW = 60
 """Runs that are asked after by their names; more by whose they are."""
 AT_ONCE = 4
-NONE = "0"
-"""Parts of code that objects cannot hold."""
 NAMES = 200
 """Objects that one command line names."""
 GENTLY = 50
@@ -110,6 +109,7 @@ class KubernetesBackend(
     Delivery,
     Claims,
     Disposal,
+    Tidying,
     Interactive,
     Forwarding,
     Capacity,
@@ -145,6 +145,7 @@ class KubernetesBackend(
         )
         helpers = helper_spec(options.rest)
         self._files = Files(kubectl, user=options.user, image=options.image, spec=helpers)
+        # Cancelled before they were sent; whoever sends them does it with this very object.
         self._unwanted: set[str] = set()
 
     def plan(self, jobs: Sequence[Job]) -> list[Plan]:
@@ -153,19 +154,15 @@ class KubernetesBackend(
     def submit(self, plan: Plan) -> Iterator[Handle | Refusal]:
         self._files.bring(plan.jobs)
         shared, *documents = plan.document.removesuffix("\n").split(SEPARATOR)
+        texts = dict(zip(map(_name, plan.jobs), documents, strict=True))
         jobs = [job for job in plan.jobs if _name(job) not in self._unwanted]
-        wanted = {_name(job) for job in jobs}
-        pairs = [
-            pair for pair in zip(plan.jobs, documents, strict=True) if _name(pair[0]) in wanted
-        ]
-        refused = self._send_beside(plan, jobs, shared)
-        if refused:
+        if refused := self._send_beside(plan, jobs, shared):
             yield from (_refusal(job, refused) for job in jobs)
             return
         rest = iter(jobs)
         strict = any(job.options.get("override") for job in jobs)
-        texts = [document for _, document in pairs]
-        for some, sent in send_all(self._kubectl, texts, strict=strict):
+        wanted = [texts[_name(job)] for job in jobs]
+        for some, sent in send_all(self._kubectl, wanted, strict=strict):
             for job in islice(rest, len(some)):
                 if _name(job) in sent.there:
                     yield Handle(job.run_id, self.target, _name(job))
@@ -210,10 +207,7 @@ class KubernetesBackend(
         return read_log(self._kubectl, handle, rank=rank, offset=int(cursor or 0), look=self._look)
 
     def stage(self, snapshot: str, tree: Path) -> None:
-        first = words.code_name(snapshot, 0)
-        asked = ("configmap", first, "-o=jsonpath={.data.parts}", "--ignore-not-found")
-        there = self._kubectl.said("get", *asked).strip()
-        if there and there != NONE:
+        if self._files.has_code(snapshot):
             return
         parts = pack_code(tree)
         if len(parts) > words.CODE_PARTS:
@@ -301,6 +295,16 @@ class KubernetesBackend(
             chosen = f"{self._selector()},{words.PLAN} in ({','.join(sorted(unused))})"
             self._kubectl.said("delete", "configmap,secret", "-l", chosen, "--wait=false")
 
+    def find_leftovers(self, *, before: float) -> list[str]:
+        from launchbay.backends.kubernetes_tidy import find_leftovers  # noqa: PLC0415
+
+        return find_leftovers(self._kubectl, self._selector(), before=before)
+
+    def remove_leftovers(self, names: Sequence[str]) -> None:
+        from launchbay.backends.kubernetes_tidy import remove_leftovers  # noqa: PLC0415
+
+        remove_leftovers(self._kubectl, names)
+
     def shell_argv(self, handle: Handle, command: Sequence[str] = ()) -> list[str]:
         pod = self._running(handle).allocation
         enter = f'exec /bin/sh {words.PROGRAMS_AT}/enter.sh "$BAY_ROOT/runs/$0" "$@"'
@@ -380,10 +384,9 @@ class KubernetesBackend(
         self._patch_all(names, patch)
 
     def _patch_all(self, names: Iterable[str], patch: Mapping[str, Any]) -> None:
-        for some in chunked(sorted(names), 200):
-            done = self._kubectl.call(
-                "patch", "job", *some, "--type=merge", "-p", json.dumps(patch)
-            )
+        for some in chunked(sorted(names), NAMES):
+            said = ("patch", "job", *some, "--type=merge", "-p", json.dumps(patch))
+            done = self._kubectl.call(*said)
             gone = all("NotFound" in line for line in done.stderr.splitlines() if line.strip())
             if not done.ok and not gone:
                 raise self._kubectl.error(done)
@@ -424,7 +427,10 @@ def open_kubernetes(opening: Opening) -> KubernetesBackend:
             hint="write `namespace: NAME`; `kubectl config view --minify` shows your own",
         )
     parallel = options.get("parallel")
+    host = reach(str(options.get("host") or ""), opening.target)
     kubeconfig = str(options.get("kubeconfig") or "")
+    if kubeconfig and not host.name:
+        kubeconfig = str(Path(kubeconfig).expanduser())
     return KubernetesBackend(
         opening.target,
         KubernetesOptions(
@@ -435,7 +441,7 @@ def open_kubernetes(opening: Opening) -> KubernetesBackend:
             rest=options,
         ),
         Kubectl(
-            reach(str(options.get("host") or ""), opening.target),
+            host,
             opening.target,
             namespace,
             context=str(options.get("context") or ""),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from launchbay.backends import kubernetes_words as words
 from launchbay.backends.delivery import deliver_to_run
 from launchbay.backends.kubernetes_manifest import claim_of
 from launchbay.backends.kubernetes_pods import NotRunning, PodHost, claim_depot, pod_depot
+from launchbay.backends.kubernetes_tidy import is_long_ago
 from launchbay.core import rundir
 from launchbay.core.errors import Rejected
 from launchbay.core.job import CODE_FOLDER, from_record
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Parcel
     from launchbay.core.job import Job
     from launchbay.core.run import Handle
+
+
+NONE = "0"
+"""Parts of code that objects cannot hold."""
+CODE = (
+    '-o=jsonpath={.data.parts}{" "}{.metadata.creationTimestamp}{" "}'
+    "{.metadata.annotations.launchbay/used}"
+)
 
 
 class Files:
@@ -48,6 +58,22 @@ class Files:
     def note_big(self, snapshot: str, tree: Path, size: int) -> None:
         """Remember code that objects cannot hold, until a plan says which claim can."""
         self._big[snapshot] = tree, size
+
+    def has_code(self, snapshot: str) -> bool:
+        """Whether objects hold that code; they stay as long as somebody asks so now and then."""
+        first = words.code_name(snapshot, 0)
+        there = self._kubectl.said("get", "configmap", first, CODE, "--ignore-not-found")
+        parts, made, *used = there.split() or ["", ""]
+        if parts in ("", NONE):
+            return False
+        if is_long_ago(made, used[0] if used else "", now=time.time()):
+            self._note_use(snapshot, int(parts))
+        return True
+
+    def _note_use(self, snapshot: str, parts: int) -> None:
+        names = [words.code_name(snapshot, part) for part in range(parts)]
+        mark = f"{words.USED}={time.time():.0f}"
+        self._kubectl.call("annotate", "configmap", *names, mark, "--overwrite")
 
     def is_big(self, snapshot: str) -> bool:
         """Whether objects cannot hold that code."""

@@ -34,6 +34,9 @@ INDEX = "launchbay/index"
 CLAIM = "launchbay/claim"
 """The volume claim that the run's folder is on."""
 
+USED = "launchbay/used"
+"""When an object that several launches share was last wanted."""
+
 MAIN = "main"
 """The container of the command."""
 PROGRAMS_AT = "/bay/node"

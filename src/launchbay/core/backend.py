@@ -259,6 +259,17 @@ class Disposal(Protocol):
 
 
 @runtime_checkable
+class Tidying(Protocol):
+    """Keeps things for several runs, which may outlive all of them."""
+
+    def find_leftovers(self, *, before: float) -> list[str]:
+        """What is ours there, that no run refers to and nobody has used since."""
+
+    def remove_leftovers(self, names: Sequence[str]) -> None:
+        """Remove these, and nothing else; gone already is fine."""
+
+
+@runtime_checkable
 class Interactive(Protocol):
     """Lets a person in."""
 
@@ -362,6 +373,7 @@ CAPABILITIES: Mapping[str, type] = {
     "Delivery": Delivery,
     "Claims": Claims,
     "Disposal": Disposal,
+    "Tidying": Tidying,
     "Interactive": Interactive,
     "Forwarding": Forwarding,
     "Capacity": Capacity,
