@@ -198,7 +198,8 @@ class KubernetesCluster:
         """Take a node without a kubelet away, and what was bound to it."""
         self._bare.discard(name)
         chosen = f"--field-selector=spec.nodeName={name}"
-        self.kubectl("delete", "pods", "-A", chosen, "--force", "--grace-period=0")
+        force = ("--force", "--grace-period=0", "--wait=false")
+        self.kubectl("delete", "pods", "-A", chosen, *force)
         self.kubectl("delete", "node", name)
         self.kubectl("delete", "lease", name, "-n", "kube-node-lease", "--ignore-not-found")
 
@@ -470,7 +471,7 @@ class Namespace:
         left = [line.split() for line in self.admin("get", "pods", where).splitlines()]
         nowhere = [pod for pod, *node in left if set(node) <= self.cluster._bare]
         if nowhere:
-            force = ("--force", "--grace-period=0", "--ignore-not-found")
+            force = ("--force", "--grace-period=0", "--ignore-not-found", "--wait=false")
             self.admin("delete", "pods", *nowhere, *force)
         return not left
 
