@@ -379,7 +379,7 @@ def test_being_where_a_run_runs(desk: KubernetesDesk) -> None:
     assert said.out == f"from the pod {row['id']}\n"
     (port,) = free_ports(1)
     leading = desk.bay.start(
-        "port", row["id"], f"{port}:8000", through=("env", "--default-signal=INT")
+        "port", row["id"], f"8000:{port}", through=("env", "--default-signal=INT")
     )
     try:
         eventually(lambda: page(port) == b"from the pod")

@@ -8,6 +8,7 @@ it is in the termination message of its pod, which `node/pod.sh` writes.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -309,7 +310,8 @@ class KubernetesBackend(
         pod = self._running(handle).allocation
         enter = f'exec /bin/sh {words.PROGRAMS_AT}/enter.sh "$BAY_ROOT/runs/$0" "$@"'
         inside = ["/bin/sh", "-c", enter, handle.run_id, *command]
-        argv = self._kubectl.argv("exec", "-it", pod, "-c", words.MAIN, "--", *inside)
+        how = "-it" if sys.stdin.isatty() else "-i"
+        argv = self._kubectl.argv("exec", how, pod, "-c", words.MAIN, "--", *inside)
         return self._kubectl.host.terminal_argv(argv)
 
     def forward_argv(self, handle: Handle, port: int, to_port: int) -> list[str]:

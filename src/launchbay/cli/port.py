@@ -41,7 +41,8 @@ def command(*, lab: Lab, selection: Selection) -> None:
     port = _free_port(to_port) if local is None else _asked_port(local)
     argv = forward_argv(lab, run, port, to_port)
     (run,) = lab.refresh([run]).runs
-    where = next(iter(run.status.nodes), "") or run.place.get("host") or run.target
+    pod = run.status.allocation if run.place.get("namespace") else ""
+    where = pod or next(iter(run.status.nodes), "") or run.place.get("host") or run.target
     click.echo(f"http://127.0.0.1:{port} leads to {where}:{to_port}; Ctrl-C ends it")
     become(argv)
 
