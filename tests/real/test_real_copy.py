@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Bay
     from tests.real.conftest import Sshd
+    from tests.real.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
 BYTES = bytes(range(256)) * 4
@@ -64,7 +65,7 @@ def test_into_a_run_over_ssh(far: Bay) -> None:
     copies(far, "plain")
 
 
-@pytest.mark.usefixtures("slurm")
-def test_into_a_run_of_slurm(far: Bay) -> None:
+def test_into_a_run_of_slurm(far: Bay, sshd: Sshd, slurm: SlurmCluster) -> None:
     """A Slurm behind SSH takes files into its runs."""
+    sshd.give(slurm.environment())
     copies(far, "brc")
