@@ -86,7 +86,7 @@ def test_kind_of_another_package(bay: Bay, tmp_path: Path) -> None:
     bay.extra["PYTHONPATH"] = str(package.parent)
     bay("target", "add", "mine", "--kind", "toy", "--set", "colour=red", "--yes")
 
-    assert bay.json("target", "kinds") == ["machine", "slurm", "toy"]
+    assert bay.json("target", "kinds") == ["kubernetes", "machine", "slurm", "toy"]
     assert bay.json("target", "show", "mine")["options"] == {"colour": "red"}
 
 

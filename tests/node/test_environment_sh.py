@@ -34,6 +34,7 @@ TOOLS = (
     "mv",
     "chmod",
     "uname",
+    "tr",
     "sleep",
     "grep",
     "cat",

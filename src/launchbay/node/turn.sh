@@ -57,7 +57,8 @@ take_over() {
     return 1
 }
 
-# A number may be another program's by now.
+# A number may be another program's by now. Words end with a NUL there, at which some greps stop reading.
 is_alive() {
-    kill -0 "$1" 2>/dev/null && { [ ! -d /proc/self ] || grep -qF "$turn_program" "/proc/$1/cmdline" 2>/dev/null; }
+    kill -0 "$1" 2>/dev/null || return
+    [ ! -d /proc/self ] || { tr '\000' '\n' <"/proc/$1/cmdline" | grep -qF "$turn_program"; } 2>/dev/null
 }
