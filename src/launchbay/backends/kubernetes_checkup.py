@@ -16,6 +16,7 @@ from launchbay.backends.kubernetes_facts import (
     survey_calls,
 )
 from launchbay.core.backend import Finding
+from launchbay.core.job import CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,6 @@ FAVOURS = {
 }
 """Rights that are good to have, and what is lost without."""
 ROLE = "ask whoever runs the cluster for it; docs/guides/kubernetes.md has a Role to hand over"
-CLAIM = "claim:"
 NEARLY = 0.9
 MOST_SKEW = 1
 

@@ -164,3 +164,23 @@ def _matches(toleration: Entry, taint: Entry) -> bool:
     if toleration["key"] != taint.get("key"):
         return False
     return exists or (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def render_access(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What lets a pod have its image and its node, a run's or a helper's alike."""
+    found: dict[str, Any] = {}
+    if secrets := _words(options.get("image_pull_secrets")):
+        found["imagePullSecrets"] = [{"name": name} for name in secrets]
+    if selector := options.get("node_selector"):
+        found["nodeSelector"] = {key: str(value) for key, value in selector.items()}
+    if tolerations := render_tolerations(options.get("tolerations") or ()):
+        found["tolerations"] = tolerations
+    return found
+
+
+def _words(written: object) -> list[str]:
+    """Names, in a list or separated by commas."""
+    words = written.split(",") if isinstance(written, str) else written
+    if not isinstance(words, list | tuple):
+        return []
+    return [text for word in words if (text := str(word).strip())]

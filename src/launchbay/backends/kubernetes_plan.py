@@ -16,7 +16,7 @@ from launchbay.backends.kubernetes_code import (
     programs_name,
     render_shared,
 )
-from launchbay.backends.kubernetes_manifest import Carried, Frame, check_job, render_job
+from launchbay.backends.kubernetes_manifest import Carried, Frame, check_jobs, render_job
 from launchbay.backends.kubernetes_yaml import render_yaml
 from launchbay.backends.sheet import common_secrets, render_sheet, secret_groups
 from launchbay.core.backend import Plan
@@ -47,20 +47,11 @@ class Planner:
         Raises:
             Unsupported: when the cluster can never do what a job asks.
         """
-        self._check(jobs)
+        check_jobs(jobs, self.frame)
         rest = iter([prepared(job) for job in jobs])
         chunks = list(iter(lambda: tuple(islice(rest, MOST_JOBS)), ()))
         originals = iter(jobs)
         return [self._plan(chunk, tuple(islice(originals, len(chunk)))) for chunk in chunks]
-
-    def _check(self, jobs: Sequence[Job]) -> None:
-        # The runs of a sweep are mostly given the very same.
-        seen: set[tuple[object, ...]] = set()
-        for job in jobs:
-            given = (id(job.resources), id(job.options), id(job.folders), job.ship, job.image)
-            if given not in seen:
-                seen.add(given)
-                check_job(job, self.frame)
 
     def _plan(self, jobs: Sequence[Job], asked: tuple[Job, ...]) -> Plan:
         plan_id = digest([[job.run_id, job.attempt] for job in jobs])[:10]

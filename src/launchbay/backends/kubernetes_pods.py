@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.backends.depot import Depot
 from launchbay.backends.kubernetes_calls import LOGIN, SILENT, Kubectl, last_words
-from launchbay.backends.kubernetes_placing import render_tolerations
+from launchbay.backends.kubernetes_placing import render_access
 from launchbay.backends.kubernetes_ready import await_pod, delete_pods
 from launchbay.backends.kubernetes_refusals import explain_refusal
 from launchbay.backends.kubernetes_words import (
@@ -375,14 +375,7 @@ def render_helper(
 
 def helper_spec(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a target's options say that concerns helpers, too: for `helper_pod`."""
-    found: dict[str, Any] = {}
-    if secrets_ := options.get("image_pull_secrets"):
-        names = secrets_.split(",") if isinstance(secrets_, str) else secrets_
-        found["imagePullSecrets"] = [{"name": str(name).strip()} for name in names]
-    if tolerations := render_tolerations(options.get("tolerations") or ()):
-        found["tolerations"] = tolerations
-    if selector := options.get("node_selector"):
-        found["nodeSelector"] = {key: str(value) for key, value in selector.items()}
+    found = render_access(options)
     if account := options.get("service_account"):
         found["serviceAccountName"] = str(account)
     return found

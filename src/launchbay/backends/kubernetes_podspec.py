@@ -12,7 +12,7 @@ from launchbay.backends.kubernetes_amounts import (
     Amounts,
     amounts_of,
 )
-from launchbay.backends.kubernetes_placing import render_affinity, render_tolerations
+from launchbay.backends.kubernetes_placing import render_access, render_affinity
 from launchbay.backends.kubernetes_sidecars import (
     SHARED,
     Sidecar,
@@ -22,7 +22,6 @@ from launchbay.backends.kubernetes_sidecars import (
     shared_name,
 )
 from launchbay.backends.kubernetes_volumes import (
-    CLAIM_SCHEME,
     Carried,
     check_mounts,
     claim_mounts,
@@ -34,7 +33,7 @@ from launchbay.backends.kubernetes_volumes import (
 )
 from launchbay.backends.kubernetes_words import MAIN, PLAN_AT, PROGRAMS_AT, root_of
 from launchbay.core.errors import Unsupported
-from launchbay.core.job import IN_IMAGE
+from launchbay.core.job import CLAIM, IN_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -156,26 +155,12 @@ def _about_pod(job: Job, options: Mapping[str, Any]) -> dict[str, Any]:
         found["serviceAccountName"] = account
     if name := options.get("priority_class"):
         found["priorityClassName"] = str(name)
-    if secrets := _words(options.get("image_pull_secrets")):
-        found["imagePullSecrets"] = [{"name": name} for name in secrets]
-    if selector := options.get("node_selector"):
-        found["nodeSelector"] = {key: str(value) for key, value in selector.items()}
-    if tolerations := render_tolerations(options.get("tolerations") or ()):
-        found["tolerations"] = tolerations
-    return found
+    return found | render_access(options)
 
 
 def _grace(job: Job) -> int:
-    to_bucket = job.ship is not None and not job.ship.to.startswith(CLAIM_SCHEME)
+    to_bucket = job.ship is not None and not job.ship.to.startswith(CLAIM)
     return SHIPPING_GRACE_S if to_bucket else GRACE_S
-
-
-def _words(written: object) -> list[str]:
-    """Names, in a list or separated by commas."""
-    words = written.split(",") if isinstance(written, str) else written
-    if not isinstance(words, list | tuple):
-        return []
-    return [text for word in words if (text := str(word).strip())]
 
 
 def _image(job: Job, frame: Frame, options: Mapping[str, Any]) -> str:

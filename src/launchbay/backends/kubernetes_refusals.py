@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from launchbay.backends.kubernetes_calls import SILENT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from launchbay.backends.kubernetes_facts import parse_quantity
 
 
 @dataclass(frozen=True)
@@ -109,11 +106,6 @@ FIELDS: tuple[tuple[str, str], ...] = (
     (r"\bactiveDeadlineSeconds\b", "time"),
 )
 """Which key of ours a field of a Job comes from; the first that fits."""
-UNITS: Mapping[str, float] = {
-    "m": 1e-3,
-    **{unit: 1000.0 ** (n + 1) for n, unit in enumerate(("k", "M", "G", "T", "P"))},
-    **{unit: 1024.0 ** (n + 1) for n, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"))},
-}
 
 
 def explain_refusal(line: str) -> Refused:
@@ -201,8 +193,10 @@ def amount(text: str) -> float:
     >>> amount("500m"), amount("1Gi"), amount("2")
     (0.5, 1073741824.0, 2.0)
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(m|[kMGTP]i?|Ki)?", text)
-    return float(match[1]) * UNITS.get(match[2] or "", 1.0) if match else float("inf")
+    try:
+        return float(parse_quantity(text))
+    except ValueError:
+        return float("inf")
 
 
 def _bare(line: str) -> str:

@@ -17,6 +17,7 @@ from launchbay.backends.kubernetes_words import (
     code_name,
 )
 from launchbay.core.errors import Unsupported
+from launchbay.core.job import CLAIM
 from launchbay.core.naming import slug
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from launchbay.core.job import Folder, Job
 
-CLAIM_SCHEME = "claim:"
 SHM_AT = "/dev/shm"  # noqa: S108 (where programs expect it)
 TAKEN = {
     PROGRAMS_AT: "launchbay's programs",
@@ -78,13 +78,13 @@ def claim_of(job: Job) -> str:
     Raises:
         Unsupported: when a folder of a claim is named; runs have one of their own there.
     """
-    if job.ship is None or not job.ship.to.startswith(CLAIM_SCHEME):
+    if job.ship is None or not job.ship.to.startswith(CLAIM):
         return ""
     name, sub = split_claim(job.ship.to)
     if sub:
         raise Unsupported(
             f"`outputs_to: {job.ship.to}` names a folder of the claim; runs have their own there",
-            hint=f"write `outputs_to: {CLAIM_SCHEME}{name}`",
+            hint=f"write `outputs_to: {CLAIM}{name}`",
         )
     return name
 
@@ -98,7 +98,7 @@ def split_claim(source: str) -> tuple[str, str]:
     Raises:
         Unsupported: when the folder leads out of the claim.
     """
-    name, _, sub = source.removeprefix(CLAIM_SCHEME).partition("/")
+    name, _, sub = source.removeprefix(CLAIM).partition("/")
     sub = posixpath.normpath(sub).strip("/") if sub.strip("/") else ""
     if sub == ".":
         sub = ""
@@ -119,7 +119,7 @@ def claim_mounts(job: Job, options: Mapping[str, Any]) -> list[Mount]:
         for name, path in given.items()
     ]
     for folder in job.folders:
-        if folder.source.startswith(CLAIM_SCHEME) and folder.at:
+        if folder.source.startswith(CLAIM) and folder.at:
             name, sub = split_claim(folder.source)
             at = absolute(folder.at, f"folders: {{{folder.name}: {{at: {folder.at}}}}}")
             word = f"`{folder.name}`"
@@ -134,18 +134,18 @@ def _own_places(job: Job) -> Iterator[Mount]:
     if home := claim_of(job):
         folders[home] = []
     for folder in job.folders:
-        if folder.source.startswith(CLAIM_SCHEME):
+        if folder.source.startswith(CLAIM):
             name, sub = split_claim(folder.source)
             folders.setdefault(name, []).append((folder, sub))
     for name, ones in folders.items():
-        at, word = f"{CLAIMS_AT}/{name}", f"`{CLAIM_SCHEME}{name}`"
+        at, word = f"{CLAIMS_AT}/{name}", f"`{CLAIM}{name}`"
         writes = name == home or any(not folder.read_only for folder, _ in ones)
         yield Mount(volume=name, path=at, read_only=not writes, word=word)
         for folder, sub in ones if writes else ():
             if folder.read_only and not sub:
                 raise Unsupported(
                     f"{word} is to be read-only as `{folder.name}`, and is written to as well",
-                    hint=f"leave `ro` out, or name a folder of it: `{CLAIM_SCHEME}{name}/data`",
+                    hint=f"leave `ro` out, or name a folder of it: `{CLAIM}{name}/data`",
                 )
             if folder.read_only:
                 yield Mount(volume=name, path=f"{at}/{sub}", sub=sub, read_only=True, word=word)

@@ -26,6 +26,8 @@ DEFAULT_OUTPUTS = (
     "multirun",
 )
 """The folders that programs commonly write; each run has its own."""
+CLAIM = "claim:"
+"""What a folder's source or a place for outputs begins with that is a volume claim."""
 CODE_FOLDER = ".bay-code"
 """The folder by which code comes that its target does not hold, as an archive."""
 CODE_ARCHIVE = "code.tar.gz"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Weighing
 from launchbay.core.job import CODE_ARCHIVE, CODE_FOLDER
 from launchbay.engine.storing import find_store
 from launchbay.sync.address import is_storage
@@ -12,22 +11,19 @@ from launchbay.sync.address import is_storage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from launchbay.core.backend import Weighing
     from launchbay.core.job import Ship
     from launchbay.engine.lab import Lab
-    from launchbay.engine.targets import Place
 
 
 def carry_code(
-    lab: Lab, place: Place, codes: Iterable[str], ships: Iterable[Ship | None]
+    lab: Lab, backend: Weighing, codes: Iterable[str], ships: Iterable[Ship | None]
 ) -> dict[str, str]:
     """Have code that the target does not hold where outputs go; the place of each, by its id.
 
     Raises:
         DataError: when the store does not let us.
     """
-    backend = place.backend
-    if not isinstance(backend, Weighing):
-        return {}
     big = [code for code in codes if backend.is_too_big(code)]
     stores = dict.fromkeys(ship.to for ship in ships if ship and is_storage(ship.to))
     if not big or not stores:

@@ -22,8 +22,8 @@ from launchbay.backends.depot_pull import (
 )
 from launchbay.core import rundir
 from launchbay.core.errors import BayError, TargetError
+from launchbay.core.job import CLAIM
 from launchbay.engine.lab import CARRIAGE
-from launchbay.engine.shipping import CLAIM
 from launchbay.engine.signing import ARCHIVE, LOG
 from launchbay.engine.storing import find_store
 

@@ -266,10 +266,11 @@ class Lab:
         return f"{host}:{root}/runs/{run.id}" if host else str(self.folder(run))
 
     def _where_in_cluster(self, run: Run) -> str:
+        from launchbay.backends.kubernetes_words import ON_CLAIM  # noqa: PLC0415
         from launchbay.engine.homing import claim_of  # noqa: PLC0415
 
         if claim := claim_of(self, run):
-            return f"claim:{claim}/launchbay/runs/{run.id}"
+            return f"claim:{claim}/{ON_CLAIM}/runs/{run.id}"
         return self.shipped_to(run) or f"pod:{run.status.allocation or run.native_id}/runs/{run.id}"
 
     def outputs_of(self, run: Run) -> str:

@@ -400,7 +400,7 @@ def carry_code(
         return {}
     from launchbay.engine import bulky  # noqa: PLC0415 (few launches have code of that size)
 
-    return bulky.carry_code(lab, place, codes, ships)
+    return bulky.carry_code(lab, place.backend, codes, ships)
 
 
 def note_carriage(lab: Lab, folder: Path, jobs: Sequence[Job]) -> None:

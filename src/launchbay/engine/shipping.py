@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launchbay.backends.kubernetes_words import CLAIMS_AT
 from launchbay.core.errors import Unsupported
-from launchbay.core.job import CODE_FOLDER, Folder
+from launchbay.core.job import CLAIM, CODE_FOLDER, Folder
 from launchbay.core.naming import digest
 from launchbay.engine.signing import check_signing, gets_name, puts_name
 from launchbay.engine.storing import find_store, render_store
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from launchbay.engine.storing import Store
     from launchbay.engine.targets import Place
 
-CLAIM = "claim:"
-CLAIMS_AT = "/claims"
-"""Where a pod has its claims; see `backends/kubernetes_words.py`."""
 OWN = "bay"
 TOOLS = {"s3": (OWN, "s5cmd", "rclone", "aws"), "file": ("cp",)}
 OTHER_TOOLS = (OWN, "rclone")
