@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from tests.real.kubernetes_cluster import BUSYBOX, KubernetesCluster, Namespace
 
-from launchbay.backends.kubernetes import open_kubernetes
-from launchbay.backends.kubernetes_sending import SEPARATOR
+from launchbay.backends.kubernetes.backend import open_kubernetes
+from launchbay.backends.kubernetes.sending import SEPARATOR
 from launchbay.core.backend import Opening
 from launchbay.core.job import Argv, Job, Resources
 from launchbay.core.naming import run_id
 from launchbay.core.run import Handle
 
 if TYPE_CHECKING:
-    from launchbay.backends.kubernetes import KubernetesBackend
+    from launchbay.backends.kubernetes.backend import KubernetesBackend
     from launchbay.core.run import Status
 
 RUNS = 500

@@ -10,3 +10,4 @@ bay() { printf '\n$ bay %s\n' "$*"; "$BAY" "$@"; }
 bay run
 bay results --sort -acc --over seed
 printf '\nThe demo lives in %s; `make demo` again submits nothing, and says why.\n' "$folder"
+printf 'docs/start/first-sweep.md brings `bay` into your shell, and goes on from here.\n'

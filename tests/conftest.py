@@ -65,6 +65,16 @@ def eventually(condition: Callable[[], object], *, within_s: float = LONGEST_S) 
         time.sleep(0.02)
 
 
+# A child's peak begins at that of the process it was forked from, so a small one must stand between
+# it and pytest, which is large.
+WEIGH = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=open(sys.argv[1], "w"))
+sys.exit(code)
+"""
+
+
 def end_queue(state: Path) -> None:
     """End the worker of a test's own queue and everything that it started."""
     mark = f"XDG_STATE_HOME={state}".encode()
@@ -101,13 +111,15 @@ class Bay:
     python: str = sys.executable
     account: dict[str, int] = field(default_factory=dict)
     """`user` and `group` to run as, when not ourselves."""
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("BAY_", "XDG_", "CUDA_", "WANDB_", "PYTHON"))
+            # A make that runs the tests is none of whoever types here.
+            if not name.startswith(("BAY_", "XDG_", "CUDA_", "WANDB_", "PYTHON", "MAKE", "MFLAGS"))
         }
         path = os.pathsep.join([str(Path(self.python).parent), kept["PATH"]])
         return {
@@ -124,7 +136,7 @@ class Bay:
         self, *words: str, through: tuple[str, ...] = (), **options: Any
     ) -> subprocess.Popen[str]:
         """Begin a command, perhaps through another program."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*through, self.python, "-m", "launchbay", *words],
             **{
                 **self.account,
@@ -137,6 +149,28 @@ class Bay:
                 **options,
             },
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a test that failed in the middle has left."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+    def weigh(self, *words: str, to: Path, code: int = 0) -> float:
+        """The most memory that a command had, in megabytes; what it prints goes to a file."""
+        peak = to.with_name(f"{to.name}-peak")
+        with to.open("wb") as out:
+            self(
+                *words,
+                code=code,
+                through=(self.python, "-c", WEIGH, str(peak)),
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+            )
+        return int(peak.read_text()) / 1000
 
     def __call__(self, *words: str, code: int | None = 0, **options: Any) -> Said:
         """Run a command to its end and check its exit code."""
@@ -197,6 +231,7 @@ def bay(tmp_path: Path) -> Iterator[Bay]:
     made.home.mkdir()
     made.project.mkdir()
     yield made
+    made.end()
     end_queue(made.home / "state")
 
 

@@ -15,7 +15,6 @@ from launchbay.engine.open import open_lab
 from launchbay.engine.results import tabulate
 from launchbay.engine.settings import Wish, read_settings
 from launchbay.engine.steps import Request
-from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
     from launchbay.config.files import Value
@@ -61,7 +60,7 @@ class Runs(Sequence[Run]):
 
     def wait(self) -> Runs:
         """These runs, once all have ended."""
-        for seen in self._lab.follow(self._runs):
+        for seen in self._lab.follow(self._lab.catch_up(self._runs)):
             self._runs = list(seen.runs)
         return self
 
@@ -134,7 +133,7 @@ def run(
     draft = lab.draft(request, target=chosen, listing=listing)
     sent = {run.identity: run for run in lab.launch(draft)} if draft.to_submit else {}
     before = [step.run.id for step in draft.steps if step.run]
-    known = {run.identity: run for run in lab.store.runs(Query(ids=before))} if before else {}
+    known = {run.identity: run for run in lab.store.named(before).values()}
     return Runs(lab, [*{**known, **sent}.values()])
 
 

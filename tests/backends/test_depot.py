@@ -671,7 +671,7 @@ def test_folder_that_is_not_writable(depot: Depot, home: Path) -> None:
 
 def test_asking_needs_no_archives() -> None:
     """What only sending and fetching need is not loaded to look at a queue."""
-    text = "import sys, launchbay.backends.machine; print(*sys.modules)"
+    text = "import sys, launchbay.backends.machine.backend; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
 
     loaded = set(done.stdout.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from launchbay.backends.kubernetes_capacity import (
+from launchbay.backends.kubernetes.capacity import (
     NO_GPU,
     PODS,
     Pod,

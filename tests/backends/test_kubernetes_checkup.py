@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_checkup import (
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.checkup import (
     FAVOURS,
     _check_claims,
     _check_image,
@@ -19,7 +19,7 @@ from launchbay.backends.kubernetes_checkup import (
     diagnose,
     named_claims,
 )
-from launchbay.backends.kubernetes_facts import RIGHTS
+from launchbay.backends.kubernetes.facts import RIGHTS
 from launchbay.core.host import Completed
 from launchbay.hosts.local import LocalHost
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_dev import DevPods, free_names, waiting_job
-from launchbay.backends.kubernetes_manifest import Frame
-from launchbay.backends.kubernetes_pods import (
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.dev import DevPods, free_names, waiting_job
+from launchbay.backends.kubernetes.manifest import Frame
+from launchbay.backends.kubernetes.pods import (
     PodHost,
     helper_pod,
     helper_spec,
@@ -21,8 +21,8 @@ from launchbay.backends.kubernetes_pods import (
     render_helper,
     render_line,
 )
-from launchbay.backends.kubernetes_ready import Wait, judge_pod
-from launchbay.backends.kubernetes_storage import parse_claims, render_claim
+from launchbay.backends.kubernetes.ready import Wait, judge_pod
+from launchbay.backends.kubernetes.storage import parse_claims, render_claim
 from launchbay.core.errors import (
     BadRequest,
     Rejected,
@@ -135,7 +135,7 @@ def test_the_next_name_that_is_free() -> None:
 
 def test_a_name_that_somebody_else_has() -> None:
     """A pod of that name that is none of ours is told by the cluster, and the next one tried."""
-    names = free_names("x", {"x-dev-pod"})
+    names = free_names("x-dev-pod", {"x-dev-pod"})
 
     assert [next(names) for _ in range(3)] == ["x-dev-pod-1", "x-dev-pod-2", "x-dev-pod-3"]
     assert len(next(free_names("y" * 80, ()))) <= 63

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_facts import (
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.facts import (
     NODES,
     RIGHTS,
     check_place,

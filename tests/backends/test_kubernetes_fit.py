@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.kubernetes_manifest import Carried, Frame, check_job, render_job
+from launchbay.backends.kubernetes.manifest import Carried, Frame, check_job, render_job
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Folder, Job, Resources, Ship
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from launchbay.backends.kubernetes_manifest import (
+from launchbay.backends.kubernetes.manifest import (
     Carried,
     Frame,
     check_job,
@@ -20,8 +20,8 @@ from launchbay.backends.kubernetes_manifest import (
     render_job,
     render_pod,
 )
-from launchbay.backends.kubernetes_words import job_name
-from launchbay.backends.kubernetes_yaml import render_yaml
+from launchbay.backends.kubernetes.words import job_name
+from launchbay.backends.kubernetes.yaml import render_yaml
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Folder, Job, Resources, Ship
 from launchbay.core.naming import run_id, run_name

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.kubernetes_manifest import Carried, Frame, check_job, render_job, render_pod
-from launchbay.backends.kubernetes_override import read_values
+from launchbay.backends.kubernetes.manifest import Carried, Frame, check_job, render_job, render_pod
+from launchbay.backends.kubernetes.override import read_values
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Job
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from base64 import b64decode
 from dataclasses import replace
@@ -11,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from launchbay.backends import kubernetes_words as words
-from launchbay.backends.kubernetes_code import PART_BYTES, pack_code, render_code, render_programs
-from launchbay.backends.kubernetes_manifest import Frame
-from launchbay.backends.kubernetes_plan import MOST_JOBS, Planner, prepared
-from launchbay.backends.kubernetes_sending import SEPARATOR, secrets_of
+from launchbay.backends.kubernetes import words
+from launchbay.backends.kubernetes.manifest import Frame
+from launchbay.backends.kubernetes.packing import (
+    PART_BYTES,
+    pack_code,
+    render_code,
+    render_programs,
+)
+from launchbay.backends.kubernetes.plan import MOST_JOBS, Planner, prepared
+from launchbay.backends.kubernetes.sending import SEPARATOR, secrets_of
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Job, Script
 
@@ -125,6 +131,25 @@ def test_missing_conda_fails_with_its_name() -> None:
 
     assert done.returncode != 0
     assert "the image has no conda environment proj" in done.stderr
+
+
+def test_conda_that_a_command_activates_itself_is_found(tmp_path: Path) -> None:
+    """`source ~/.bashrc; conda activate X` works though the shell has no terminal."""
+    home = tmp_path / "miniconda3" / "etc" / "profile.d"
+    home.mkdir(parents=True)
+    (home / "conda.sh").write_text('conda() { echo "conda $*"; }\n')
+    command = Script("source ~/.bashrc; conda activate X")
+    text = f"set -e\n{prepared(make_job(command=command)).setup}\nset +e\n{command.text}"
+    done = subprocess.run(
+        ["bash", "-c", text],
+        env={"HOME": str(tmp_path), "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.endswith("conda activate X\n")
+    assert prepared(make_job(command=Script("python conda.py"))).setup == ""
 
 
 def test_project_names_the_conda_environment_that_nobody_names() -> None:

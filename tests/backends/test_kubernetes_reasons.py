@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.conftest import DATA
 
-from launchbay.backends.kubernetes_reasons import (
+from launchbay.backends.kubernetes.reasons import (
     explain_eviction,
     explain_mount,
     explain_refusal,

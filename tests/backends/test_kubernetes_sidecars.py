@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.kubernetes_manifest import Carried, Frame, check_job, render_job
-from launchbay.backends.kubernetes_sidecars import SERVE, verbatim
+from launchbay.backends.kubernetes.manifest import Carried, Frame, check_job, render_job
+from launchbay.backends.kubernetes.sidecars import SERVE, verbatim
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Job
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.conftest import DATA
 
-from launchbay.backends import kubernetes_words as words
-from launchbay.backends.kubernetes_status import (
+from launchbay.backends.kubernetes import words
+from launchbay.backends.kubernetes.status import (
     Event,
     Objects,
     judge,

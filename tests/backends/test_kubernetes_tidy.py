@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.stubs import write_program
 
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_tidy import find_leftovers, is_long_ago, remove_leftovers
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.tidy import find_leftovers, is_long_ago, remove_leftovers
 from launchbay.hosts.local import LocalHost
 
 if TYPE_CHECKING:
@@ -86,3 +86,14 @@ def test_use_is_noted_once_a_day() -> None:
     assert not is_long_ago(made, "", now=at + day - 1)
     assert is_long_ago(made, "", now=at + day + 1)
     assert not is_long_ago(made, str(at + day), now=at + day + 1)
+
+
+def test_what_others_need_counts(program: Path) -> None:
+    """Code of the same content is one object: who needs it is asked of everybody's Jobs."""
+    find_leftovers(KUBECTL, "app.kubernetes.io/managed-by=launchbay,user=me", before=MIDDLE)
+    asked = program.with_name("kubectl.asked").read_text().splitlines()
+    by_kind = {kind: [line for line in asked if kind in line] for kind in ("jobs", "secrets")}
+
+    assert by_kind["jobs"]
+    assert not any("user=me" in line for line in by_kind["jobs"])
+    assert all("user=me" in line for line in by_kind["secrets"])

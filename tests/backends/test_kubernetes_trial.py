@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.kubernetes_trial import (
+from launchbay.backends.kubernetes.trial import (
     ASKED,
     _at_once,
     _chosen,
@@ -17,7 +17,7 @@ from launchbay.backends.kubernetes_trial import (
     _judge_quotas,
     _render_pods,
 )
-from launchbay.backends.kubernetes_words import CAP
+from launchbay.backends.kubernetes.words import CAP
 from launchbay.core.errors import Unreachable
 from launchbay.core.host import Completed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launchbay.backends.kubernetes_turns import choose_next
+from launchbay.backends.kubernetes.turns import choose_next
 
 
 def job(name: str, *, suspended: bool = True, **about: Any) -> dict[str, Any]:

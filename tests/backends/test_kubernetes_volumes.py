@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.kubernetes_manifest import (
+from launchbay.backends.kubernetes.manifest import (
     Carried,
     Frame,
     check_job,
@@ -14,7 +14,7 @@ from launchbay.backends.kubernetes_manifest import (
     claims_of,
     render_job,
 )
-from launchbay.backends.kubernetes_volumes import SHM_AT
+from launchbay.backends.kubernetes.volumes import SHM_AT
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Folder, Job, Ship
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launchbay.backends.kubernetes_yaml import render_yaml
+from launchbay.backends.kubernetes.yaml import render_yaml
 
 SIGNS = " \t\n\r:#-'\"\\{}[]|>&*!%@`,?~$abc019.é\x00\x07\x1b\x7f\x85\xa0\u2028\ufeff\ufffe😀"
 TEXTS = [

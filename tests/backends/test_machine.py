@@ -12,14 +12,15 @@ import pytest
 from tests.conftest import end_queue, eventually, require_program
 from tests.stubs import write_uv_project
 
-from launchbay.backends.machine import (
+from launchbay.backends.machine.backend import (
     CHUNK,
     MachineBackend,
     MachineOptions,
     open_machine,
     parse_devices,
 )
-from launchbay.backends.machine_status import parse_room, parse_status
+from launchbay.backends.machine.capacity import parse_room
+from launchbay.backends.outcome import parse_status
 from launchbay.core.backend import Facts, Opening, Room
 from launchbay.core.errors import BadRequest, Rejected, StoreError, Unreachable, Unsupported
 from launchbay.core.host import Completed
@@ -143,11 +144,11 @@ def test_large_sweep_is_several_plans() -> None:
         (needing(gpus=5), "`desk` has 4 GPUs; `lr-4x7ab` wants 5"),
         (
             needing(gpus=2, gpu_types=("t4",)),
-            "`desk` has 1 GPUs of type t4; `lr-4x7ab` wants 2",
+            "`desk` has 1 GPU of type t4; `lr-4x7ab` wants 2",
         ),
         (
             needing(gpus=1, gpu_types=("h100", "b200")),
-            "`desk` has 0 GPUs of type h100 or b200; `lr-4x7ab` wants 1",
+            "`desk` has no GPUs of type h100 or b200; `lr-4x7ab` wants 1",
         ),
         (needing(nodes=2), "`desk` is one machine; `lr-4x7ab` wants 2 nodes"),
         (needing(processes=4), "`desk` starts a command once; `lr-4x7ab` wants 4 processes"),
@@ -165,6 +166,15 @@ def test_what_can_never_run_is_refused(wanted: Job, message: str) -> None:
 
     assert str(caught.value) == message
     assert caught.value.hint
+
+
+def test_a_type_that_the_machine_lacks_is_refused() -> None:
+    """Who names a type and no number wants one of them, and not to run without any."""
+    with pytest.raises(Unsupported, match="has no GPU that `lr-4x7ab` wants; it has "):
+        backend(FOUR_GPUS).plan([needing(gpu_types=("h100",))])
+
+    assert backend(FOUR_GPUS).plan([needing(gpu_types=("h100",), gpus=0)])
+    assert backend(PLAIN).plan([needing(gpu_types=("h100",))])
 
 
 def test_a_named_gpu_that_is_not_there_is_refused() -> None:
@@ -301,7 +311,10 @@ KNOWN: dict[str, Any] = {
                 state=State.FAILED,
                 cause=Cause.EXIT,
                 exit_code=127,
-                reason="exit code 127: the command was not found",
+                reason=(
+                    "exit code 127: the command was not found; is it on the PATH there, or can "
+                    "`python:` or `setup:` bring it?"
+                ),
                 **KNOWN,
             ),
         ),
@@ -635,7 +648,7 @@ def test_shell_of_a_run(desk: MachineBackend, tmp_path: Path) -> None:
     eventually(lambda: desk.poll([handle])[handle].state.final)
 
     assert done.stdout == f"it's 1 1,3 {run}/work a  b\n"
-    with pytest.raises(BadRequest, match="`lr-4x7ab` does not run: it is cancelled"):
+    with pytest.raises(BadRequest, match="`lr-4x7ab` does not run: it was cancelled"):
         desk.shell_argv(handle)
 
 

@@ -6,11 +6,12 @@ import io
 import tarfile
 from typing import Any
 
-from launchbay.backends.machine_status import parse_status
+from launchbay.backends.outcome import parse_status
 from launchbay.backends.plan_archive import archive_plan
+from launchbay.backends.records import Record, Records
 from launchbay.backends.sheet import render_document, render_sheet
-from launchbay.backends.slurm_status import Doubt, Record, Records, judge
-from launchbay.backends.slurm_words import Listed
+from launchbay.backends.slurm.status import Doubt, judge
+from launchbay.backends.slurm.words import Listed
 from launchbay.core.backend import Plan
 from launchbay.core.host import encoded
 from launchbay.core.job import Argv, Job

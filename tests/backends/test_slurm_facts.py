@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.slurm_facts import (
+from launchbay.backends.slurm.facts import (
     CAPACITY_SCRIPT,
     SURVEY_SCRIPT,
     parse_capacity,

@@ -14,8 +14,8 @@ import pytest
 from launchbay.backends.depot import Depot
 from launchbay.backends.depot_programs import programs_version
 from launchbay.backends.sheet import parse_document
-from launchbay.backends.slurm import SlurmBackend, SlurmOptions
-from launchbay.backends.slurm_facts import parse_survey
+from launchbay.backends.slurm.backend import SlurmBackend, SlurmOptions
+from launchbay.backends.slurm.facts import parse_survey
 from launchbay.core.backend import Facts, Plan, Refusal
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import Argv, Job, Policy, Resources, Script

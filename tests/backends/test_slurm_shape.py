@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchbay.backends.slurm_facts import parse_survey
-from launchbay.backends.slurm_shape import (
+from launchbay.backends.slurm.facts import parse_survey
+from launchbay.backends.slurm.shape import (
     Limits,
     Shape,
     allocation_minutes,

@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 from tests.conftest import require_program
 
-from launchbay.backends.slurm_status import (
-    Doubt,
-    Record,
-    Records,
-    judge,
-    parse_look,
-    settle,
-)
-from launchbay.backends.slurm_words import Listed
+from launchbay.backends.records import Record, Records, parse_look
+from launchbay.backends.slurm.status import Doubt, judge, settle
+from launchbay.backends.slurm.words import Listed
 from launchbay.core.run import Cause, State, Status
 
 NODE = Path(__file__).parents[2] / "src" / "launchbay" / "node"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.backends.slurm_words import (
+from launchbay.backends.slurm.words import (
     STATES,
     Listed,
     Refused,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -66,6 +67,8 @@ class Terminal:
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
             os.chdir(bay.project)
+            # Whoever runs the tests in the background ignores Ctrl-C, and so would this.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execve(
                 bay.python,
                 [bay.python, "-m", "launchbay", *words],

@@ -41,7 +41,7 @@ def test_files_go_into_a_run_that_runs(bay: Bay, tmp_path: Path) -> None:
     assert (work / "src" / "b.bin").read_bytes() == BYTES
     assert (work / "other" / "c").read_text() == "c\n"
     assert bay("logs", row["id"]).out == "new\n"
-    assert f"`{row['id']}` does not run: it is succeeded" in late.err
+    assert f"`{row['id']}` does not run: it has succeeded" in late.err
 
 
 def test_without_files_those_of_the_file_go(bay: Bay) -> None:

@@ -245,8 +245,12 @@ def test_what_is_said_of_a_cluster() -> None:
 
 
 def test_a_cluster_without_claims() -> None:
-    """Where outputs could go nowhere, that is said with the way out."""
+    """Where outputs could go nowhere, that is said with the way out, and asked for."""
     seen = describe_cluster(DETAILS)
 
     assert seen.lines[-1].startswith("no claims; `bay storage init` makes one")
-    assert [one.key for one in seen.questions] == ["image"]
+    assert [(one.key, one.needed) for one in seen.questions] == [
+        ("image", False),
+        ("outputs_to", False),
+    ]
+    assert "s3://BUCKET/PATH or none" in seen.questions[1].what

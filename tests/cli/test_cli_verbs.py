@@ -36,10 +36,9 @@ ROOMS = (
 def test_table_of_capacity() -> None:
     """Parts as they are, amounts in words, memory in its unit."""
     assert render_rooms(ROOMS) == (
-        "part  total                    free                       waiting  note\n"
-        "gpu   2 nodes, 8 cpus, 4 gpus  1 nodes, 3.5 cpus, 1 gpus       12  "
-        "1 node is down or drained\n"
-        "box   2.1 GB memory            1.1 GB memory                    0"
+        "part  free                                      waiting  note\n"
+        "gpu   1 of 2 nodes, 3.5 of 8 cpus, 1 of 4 gpus       12  1 node is down or drained\n"
+        "box   1.1 GB of 2.1 GB memory                         0"
     )
 
 
@@ -81,7 +80,7 @@ def test_shell_and_port_of_this_machine(bay: Bay) -> None:
     assert said.out == f"{row['id']} --\n"
     assert said.err == f"the newest run: {row['id']}\n"
     assert port.err.startswith("error: this machine needs no forwarding\n")
-    assert "does not run: it is cancelled" in bay("shell", row["id"], code=2).err
+    assert "does not run: it was cancelled" in bay("shell", row["id"], code=2).err
 
 
 def test_dev_on_this_machine(bay: Bay) -> None:
@@ -189,3 +188,20 @@ def test_plan_names_what_is_set(bay: Bay) -> None:
         "nothing is known of brc yet: its limits are not checked; `bay doctor brc` looks",
     ]
     assert len(json.loads(bay("plan", "--json").out)) == 2
+
+
+def test_json_of_a_run_that_has_nothing_to_do(bay: Bay) -> None:
+    """Standard output is one JSON document, also when all is done already."""
+    bay.write("bay.yaml", "command: echo <x>\nparams: {x: 1}\n")
+    first = json.loads(bay("run", "--json").out)
+    second = json.loads(bay("run", "--json").out)
+
+    assert ([row["state"] for row in first], second) == (["succeeded"], [])
+
+
+def test_show_tells_the_image(bay: Bay) -> None:
+    """What a run was to run in is in its record; here nothing runs in one."""
+    bay.write("bay.yaml", "command: 'true'\nimage: team/x:1\n")
+    bay("run")
+
+    assert bay.json("show")["image"] == "team/x:1"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Place
     from tests.conftest import Bay
@@ -212,3 +214,20 @@ def test_a_bucket_that_is_not_mounted_is_said(place: Place) -> None:
     place.bay.write("bay.yaml", "command: 'true'\nbucket: /nowhere/at/all\n")
 
     assert "there is no folder /nowhere/at/all" in place.bay("data", "ls", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        ("http://127.0.0.1:9", "refuses the connection"),
+        ("https://127.0.0.1:9", "`ca-certificates`"),
+    ],
+)
+def test_a_machine_without_certificates(bay: Bay, endpoint: str, told: str) -> None:
+    """As small images are: what is not encrypted works, all else says what to install."""
+    keys = "AWS_ACCESS_KEY_ID=me\nAWS_SECRET_ACCESS_KEY=hush\n"
+    bay.write(".env", f"S3_BUCKET_NAME=lab\nS3_ENDPOINT_URL={endpoint}\n{keys}")
+    nothing = {"SSL_CERT_DIR": "/nowhere", "SSL_CERT_FILE": "", "AWS_CA_BUNDLE": ""}
+    bay.extra |= {**nothing, "BAY_DATA_RETRIES": "0"}
+
+    assert told in bay("data", "ls", code=1).err

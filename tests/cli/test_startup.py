@@ -28,7 +28,10 @@ DEAR = {"yaml", "pydantic", "rich", "pathspec", "launchbay.engine.launch", "conc
     ("words", "forbidden"),
     [
         (["--help"], {*DEAR, "click", "sqlite3", "dataclasses"}),
-        (["ls", "--no-refresh"], {*DEAR, "launchbay.backends.machine", "importlib.metadata"}),
+        (
+            ["ls", "--no-refresh"],
+            {*DEAR, "launchbay.backends.machine.backend", "importlib.metadata"},
+        ),
         (["ls"], DEAR),
         (["show", "x"], DEAR),
     ],

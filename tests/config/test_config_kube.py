@@ -40,7 +40,7 @@ registry_port: 5050
 image_pull_secrets: example-read-registry
 prefix: ada
 tolerations:
-  - nautilus.io/large-gpu
+  - example.org/large-gpu
 gpu_whitelist:
   - NVIDIA-TITAN-RTX
   - NVIDIA-A10
@@ -93,6 +93,12 @@ KEYS = [
     ("limit_ratio: 1.2", "limit_ratio", 1.2),
     ("file: [src/temp.py]", "file", ("src/temp.py",)),
     ("shared: 0.5", "shared", "0.5"),
+    ("context: west", "context", "west"),
+    (
+        "endpoints: {'https://s3.example.org': 'http://s3.inside'}",
+        "endpoints",
+        {"https://s3.example.org": "http://s3.inside"},
+    ),
 ]
 
 
@@ -188,7 +194,7 @@ def test_what_a_run_is_given(project: Project) -> None:
     )
     assert recipe.options == {
         "special_gpu": "a100",
-        "tolerations": ("nautilus.io/large-gpu",),
+        "tolerations": ("example.org/large-gpu",),
         "volumes": {"data-claim": "/data"},
         "image_pull_secrets": "example-read-registry",
         "registry_host": "registry.example.org",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from launchbay.core.job import Argv
+from launchbay.core.job import Argv, Policy, Recipe
 from launchbay.core.sweep import Branch, Experiment, Grid, Span
 from launchbay.engine.lab import Lab
 from launchbay.engine.project import read_project
@@ -18,6 +18,7 @@ from launchbay.runstore.store import Query, RunStore
 from launchbay.testing.fakes import Clock, MemoryBackend
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from launchbay.core.run import Run, State
@@ -55,6 +56,11 @@ class Bench:
     def apply(self, experiment: Experiment | None = None, **flags: object) -> list[Run]:
         draft = self.draft(experiment, **flags)
         return self.lab.launch(draft) if draft.to_submit else []
+
+    def apply_with_retries(self, retries: Mapping[str, int]) -> list[Run]:
+        """Three runs with this policy."""
+        recipe = Recipe(policy=Policy(retries=retries))
+        return self.apply(self.experiment(recipe=lambda _: recipe))
 
     def stored(self) -> list[Run]:
         return self.lab.store.runs(Query())

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from launchbay.core.errors import Unreachable
-from launchbay.core.job import Policy, Recipe
 from launchbay.core.run import Cause, State
 from launchbay.engine.plans import kept_plans
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.engine.conftest import Bench
 
     from launchbay.core.run import Run
@@ -28,12 +25,6 @@ def follow(bench: Bench, runs: list[Run]) -> list[Run]:
         runs = list(seen.runs)
         bench.backend.work()
     return runs
-
-
-def with_retries(bench: Bench, retries: Mapping[str, int]) -> list[Run]:
-    """Three runs with this policy."""
-    recipe = Recipe(policy=Policy(retries=retries))
-    return bench.apply(bench.experiment(recipe=lambda _: recipe))
 
 
 def test_what_has_no_room_waits_here_and_says_why(bench: Bench) -> None:
@@ -168,7 +159,7 @@ def test_failures_are_retried_as_said(
 ) -> None:
     """By their cause, by any, or by a pattern of the log; never more often than said."""
     bench.backend.program = lambda job: (1, "no such luck\n")
-    runs = with_retries(bench, retries)
+    runs = bench.apply_with_retries(retries)
     for _ in bench.lab.follow(runs):
         bench.backend.work()
         for native, status in bench.backend.statuses.items():
@@ -182,7 +173,7 @@ def test_failures_are_retried_as_said(
 def test_listing_alone_retries_nothing(bench: Bench) -> None:
     """Whoever only looks starts no further attempt."""
     bench.backend.program = lambda job: (1, "")
-    with_retries(bench, {"any": 5})
+    bench.apply_with_retries({"any": 5})
     bench.backend.work()
     bench.look()
 
@@ -217,14 +208,3 @@ def test_lost_index_is_rebuilt_from_kept_plans(bench: Bench) -> None:
 
     assert (count, {run.id: run.native_id for run in after}) == (3, before)
     assert sorted(run.state for run in after) == sorted([DONE, DONE, CREATED])
-
-
-def test_two_watchers_try_again_once(bench: Bench) -> None:
-    """Who comes second with the same failed run finds that it has a further attempt."""
-    bench.backend.program = lambda job: (1, "")
-    runs = with_retries(bench, {"any": 5})
-    bench.backend.work()
-    failed = bench.lab.refresh(runs).runs
-    first, second = bench.lab.retry(failed), bench.lab.retry(failed)
-
-    assert ([run.attempt for run in first], second) == ([2] * 3, [])

@@ -66,7 +66,7 @@ def test_cancel_one_and_many(bay: Bay) -> None:
     note = bay("cancel", ids[0])
 
     assert bay.states() == ["cancelled"] * 3
-    assert note.err == f"{ids[0]} has cancelled already\n"
+    assert note.err == f"{ids[0]} was cancelled already\n"
 
 
 def test_program_that_ignores_the_end_is_killed(bay: Bay) -> None:

@@ -35,7 +35,7 @@ def test_demo_ends_with_a_table_and_does_nothing_twice(bay: Bay) -> None:
     first, second = demo(bay), demo(bay)
 
     assert first.stdout.count("succeeded") == 16
-    assert f"outputs: {bay.project}/.bay/runs/*/out" in first.stderr
+    assert "outputs: .bay/runs/*/out · `bay fetch`" in first.stderr
     assert "12 runs · 12 done · 0 to submit" in second.stderr
     assert "nothing to submit:" in second.stderr
     assert len(bay.states()) == 12

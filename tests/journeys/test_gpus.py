@@ -119,5 +119,5 @@ def test_type_of_gpu_is_checked(gpus: Bay) -> None:
 
     assert (
         said.err.splitlines()[0]
-        == "error: `local` has 0 GPUs of type h100; `project-?????` wants 1"
+        == "error: `local` has no GPUs of type h100; `project-?????` wants 1"
     )

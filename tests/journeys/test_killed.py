@@ -10,15 +10,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.conftest import LONGEST_S, STRESS, Bay, eventually
 
-from launchbay.core.run import State
+from launchbay.core.run import State, Status
 from launchbay.engine.again import Rerun
 from launchbay.engine.open import open_lab
-from launchbay.runstore.store import Query
+from launchbay.runstore.store import Query, RunStore
 from launchbay.testing.fakes import Clock
 
 ROUNDS = 200 if STRESS else 20
@@ -85,7 +86,21 @@ def test_killed_worker_loses_nothing(bay: Bay) -> None:
     """The runs go on without it, and the next look starts one that adopts them."""
     go, marks = bay.home / "go", bay.home / "marks"
     script = f"{MARK}; while [ ! -e {go} ]; do sleep 0.05; done"
-    words = ("run", "-q", "-d", "-j", "2", "seed=0..3", "--", "sh", "-c", script, str(marks))
+    words = (
+        "run",
+        "-q",
+        "-d",
+        "-j",
+        "2",
+        "--gpus",
+        "0",
+        "seed=0..3",
+        "--",
+        "sh",
+        "-c",
+        script,
+        str(marks),
+    )
     ids = bay(*words).out.split()
     eventually(lambda: bay.states("--no-refresh") and marks.exists() and len(_lines(marks)) == 2)
     first = worker_pid(bay)
@@ -156,7 +171,7 @@ def test_hangup_of_the_terminal_leaves_the_sweep(bay: Bay) -> None:
     """SIGHUP to the terminal's process group ends `bay run` and nothing else."""
     go, marks = bay.home / "go", bay.home / "marks"
     script = f"while [ ! -e {go} ]; do sleep 0.05; done; {MARK}"
-    words = ("run", "-j", "2", "seed=0..3", "--", "sh", "-c", script, str(marks))
+    words = ("run", "-j", "2", "--gpus", "0", "seed=0..3", "--", "sh", "-c", script, str(marks))
     # Whoever runs the tests under nohup has it ignored, and so would we.
     listening = ("env", "--default-signal=HUP")
     process = bay.start(*words, through=listening, start_new_session=True)
@@ -227,3 +242,19 @@ def _lines(path: Path) -> list[str]:
 def _tree(folder: Path) -> list[tuple[str, int, int]]:
     paths = sorted(folder.rglob("*"))
     return [(str(path), path.lstat().st_mtime_ns, path.lstat().st_size) for path in paths]
+
+
+def test_what_was_queued_unheard_is_cancelled(bay: Bay) -> None:
+    """A launch that was killed before it heard of its run: cancelling ends it nevertheless."""
+    bay("run", "-d", "--", "sleep", "600")
+    (row,) = bay.json("ls", "--all")
+    eventually(lambda: bool(started(bay, row["id"])))
+    store = RunStore(bay.home / "state/launchbay/index.sqlite")
+    unheard = Status(state=State.CREATED)
+    store.update(replace(run, native_id="", status=unheard) for run in store.runs(Query()))
+    store.close()
+    bay("cancel", row["id"])
+    events = bay.project / f".bay/runs/{row['id']}/attempts/1/events.jsonl"
+    eventually(lambda: '"exit"' in events.read_text())
+
+    assert bay.states() == ["cancelled"]

@@ -164,9 +164,16 @@ def test_early_batch_file_with_its_filter(tmp_path: Path) -> None:
     assert {step.params["hp2"] for step in steps} == {"3"}
 
 
+def fill_blanks(bay: Bay) -> None:
+    """The quick start's files with what the document says to replace."""
+    shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
+    file = bay.project / "config" / "kube.yaml"
+    file.write_text(file.read_text().replace("<NAMESPACE>", "lab").replace("<USER>", "me"))
+
+
 def test_files_of_the_first_tool_become_jobs(bay: Bay) -> None:
     """A plan for `kube` shows the Jobs that would be made, and asks nobody."""
-    shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
+    fill_blanks(bay)
     write_program(bay.home / "bin" / "kubectl", '#!/bin/sh\ntouch "$HOME/asked"\n')
     bay.extra["PATH"] = f"{bay.home / 'bin'}:{bay.environment['PATH']}"
     said = bay("plan", "--target", "kube", "--document")
@@ -181,7 +188,7 @@ def test_files_of_the_first_tool_become_jobs(bay: Bay) -> None:
 
 def test_running_without_a_cluster_says_so(bay: Bay) -> None:
     """Without a cluster that answers there is one error, and nothing is left of the launch."""
-    shutil.copytree(TOOLBOX / "quickstart", bay.project, dirs_exist_ok=True)
+    fill_blanks(bay)
     text = '#!/bin/sh\necho "Unable to connect to the server: dial tcp: no such host" >&2; exit 1\n'
     write_program(bay.home / "bin" / "kubectl", text)
     bay.extra["PATH"] = f"{bay.home / 'bin'}:{bay.environment['PATH']}"

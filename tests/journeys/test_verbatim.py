@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import STRESS, Bay, eventually
 
-from launchbay.backends.machine import MachineBackend, MachineOptions
+from launchbay.backends.machine.backend import MachineBackend, MachineOptions
 from launchbay.core.job import Argv, Job
 from launchbay.core.run import Handle
 from launchbay.hosts.local import LocalHost

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import eventually, require_program
 from tests.node.workshop import NODE, ORDINARY_PATH
 
-from launchbay.backends.kubernetes_code import pack_code
+from launchbay.backends.kubernetes.packing import pack_code
 from launchbay.backends.sheet import render_sheet
 from launchbay.core.job import Argv, Job, Script
 
@@ -191,6 +191,17 @@ def test_parts_that_come_late_are_awaited(pod: Pod, tmp_path: Path) -> None:
     (pod.folder / "code/code.1").write_bytes(parts[0][50:])
 
     assert pod.finish(process) == (0, b"here")
+
+
+def test_whoever_is_asked_to_end_before_the_code_came_ends(pod: Pod, tmp_path: Path) -> None:
+    """Nothing is run then; the first process of a container would not hear it by itself."""
+    pod.lay_out(script("touch began", snapshot="abc"))
+    process = pod.start(BAY_SNAPSHOT="abc")
+    eventually((pod.root / "snapshots").is_dir)
+    process.send_signal(signal.SIGTERM)
+
+    assert pod.finish(process) == (143, b"")
+    assert not list(tmp_path.rglob("began"))
 
 
 def test_code_of_an_image_stays_where_it_is(pod: Pod, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from tests.conftest import LONGEST_S, end_queue, eventually, require_program
 from tests.node.workshop import NODE, ORDINARY_PATH, is_alive, read_events
 
 from launchbay.backends.depot import Depot
-from launchbay.backends.machine_capacity import Limits
+from launchbay.backends.machine.capacity import Limits
+from launchbay.backends.machine.serial import SerialQueue
 from launchbay.backends.names import attempt_of
-from launchbay.backends.serial import SerialQueue
 from launchbay.core.host import Completed, decoded, encoded
 from launchbay.core.job import Argv, Job, Resources, Script
 from launchbay.core.run import Cause, Handle, State, Status
@@ -318,16 +318,16 @@ def test_cancel_by_force(yard: Yard) -> None:
 
 
 def test_what_ended_stays_as_it_ended(yard: Yard) -> None:
-    """Cancelling a run that failed changes nothing, and one that nobody knows makes nothing."""
+    """Cancelling a run that failed changes nothing; one that is yet to come is over already."""
     (handle,) = yard.add(job("exit 7"))
     yard.until(State.FAILED, handle)
-    unknown = Handle("gone-aaaaa", "shed", "serial/p9/gone-aaaaa")
-    yard.client.cancel([handle, unknown])
+    to_come = Handle("late-aaaaa", "shed", "serial/p9/late-aaaaa")
+    yard.client.cancel([handle, to_come])
     status = yard.status(handle)
 
     assert (status.state, status.cause, status.exit_code) == (State.FAILED, Cause.EXIT, 7)
-    assert yard.status(unknown).state is State.LOST
-    assert not yard.run(unknown).exists()
+    assert yard.status(to_come).state is State.CANCELLED
+    assert not (yard.run(to_come) / "../../plans/p9").exists()
 
 
 def test_time_limit(yard: Yard) -> None:

@@ -353,8 +353,12 @@ class KubernetesCluster:
         self._spawn_inside("containerd", "containerd", "--config", config)
         self._await("containerd", lambda: self._ctr("version").returncode == 0)
         for name in kubernetes_build.IMAGES:
-            done = self._ctr("images", "import", str(kubernetes_build.image(name)))
-            assert done.returncode == 0, done.stderr
+            self.load_image(kubernetes_build.image(name))
+
+    def load_image(self, archive: Path) -> None:
+        """Have the images of an archive on the node."""
+        done = self._ctr("images", "import", str(archive))
+        assert done.returncode == 0, done.stderr
 
     def _ctr(self, *words: str) -> subprocess.CompletedProcess[str]:
         address = str(self.folder / "containerd.sock")

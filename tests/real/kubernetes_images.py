@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ BUSYBOX = "bay.test/busybox:1"
 BUSYBOX_USER = "bay.test/busybox-user:1"
 PAUSE = "bay.test/pause:1"
 PYTHON = "bay.test/python:3"
+TOOLBOX = "bay.test/toolbox:1"
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACCOUNTS = "root:x:0:0:root:/root:/bin/sh\nme:x:1000:1000:me:/home/me:/bin/sh\n"
 GROUPS = "root:x:0:\nme:x:1000:\n"
@@ -28,6 +29,16 @@ DROPPED = re.compile(
     r"(dev|proc|sys|run|tmp|boot|debootstrap|var/(lib/apt|lib/dpkg|cache|log)"
     r"|usr/share/(doc|man|locale|info|zoneinfo|perl5|i18n)|usr/lib/\S+/(gconv|perl-base))/.+"
 )
+
+
+# Stands in for conda: enters the one environment that the image has.
+CONDA = """\
+conda() {
+    [ "$1" = activate ] && [ -d "/opt/conda/envs/$2" ] || return 1
+    export CONDA_PREFIX="/opt/conda/envs/$2" PATH="/opt/conda/envs/$2/bin:$PATH"
+}
+"""
+BAY = '#!/bin/sh\nexec python3 -m launchbay "$@"\n'
 
 
 class CannotBuild(Exception):
@@ -83,6 +94,39 @@ def write_python(path: Path) -> None:
         _write_archive(path, fill, {PYTHON: {"Cmd": ["python3"]}})
 
 
+def write_toolbox(path: Path, base: Path, packages: Path) -> None:
+    """An archive of Debian with Python, make, launchbay, and a conda environment `example`.
+
+    Args:
+        path: where to write it.
+        base: the archive of Debian with Python.
+        packages: the folder that has launchbay and what it needs.
+    """
+    make = shutil.which("make")
+    if make is None:
+        raise CannotBuild("`make` is not installed")
+
+    def fill(layer: tarfile.TarFile) -> None:
+        layer.add(packages, arcname="usr/lib/python3/dist-packages")
+        _add(layer, "usr/bin/make", Path(make).read_bytes(), mode=0o755)
+        _add(layer, "usr/bin/bay", BAY.encode(), mode=0o755)
+        _add(layer, "opt/conda/etc/profile.d/conda.sh", CONDA.encode())
+        _link(layer, "opt/conda/envs/example/bin/python", "/usr/bin/python3")
+
+    with tempfile.TemporaryDirectory(prefix="bay-base-", dir=path.parent) as made:
+        with tarfile.open(base) as archive:
+            (described,) = json.load(_member(archive, "manifest.json"))
+            (below,) = described["Layers"]
+            archive.extract(below, made, filter="data")
+        _write_archive(path, fill, {TOOLBOX: {}}, below=Path(made) / below)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = archive.extractfile(name)
+    assert found is not None
+    return found
+
+
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = member.name.removeprefix("./")
     return None if DROPPED.fullmatch(name) or name.endswith(".pyc") else member
@@ -114,32 +158,43 @@ def _add(layer: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -
 
 
 def _write_archive(
-    path: Path, fill: Callable[[tarfile.TarFile], None], configs: dict[str, dict[str, Any]]
+    path: Path,
+    fill: Callable[[tarfile.TarFile], None],
+    configs: dict[str, dict[str, Any]],
+    *,
+    below: Path | None = None,
 ) -> None:
-    """One layer, and an image of it with each of the configs."""
+    """One layer, perhaps on another, and an image of it with each of the configs."""
     with tempfile.NamedTemporaryFile(dir=path.parent) as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as layer:
             fill(layer)
-        file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.flush()
+        layers = [*([below] if below else []), Path(file.name)]
+        digests = [_digest(layer) for layer in layers]
         with tarfile.open(path, "w") as archive:
-            archive.add(file.name, arcname=f"{digest}/layer.tar")
+            for held, digest in zip(layers, digests, strict=True):
+                archive.add(held, arcname=f"{digest}/layer.tar")
             manifest = []
             for name, config in configs.items():
-                text = _config(digest, config)
-                held = f"{hashlib.sha256(text).hexdigest()}.json"
-                _add(archive, held, text)
-                layers = [f"{digest}/layer.tar"]
-                manifest.append({"Config": held, "RepoTags": [name], "Layers": layers})
+                text = _config(digests, config)
+                described = f"{hashlib.sha256(text).hexdigest()}.json"
+                _add(archive, described, text)
+                names = [f"{digest}/layer.tar" for digest in digests]
+                manifest.append({"Config": described, "RepoTags": [name], "Layers": names})
             _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
-def _config(digest: str, config: dict[str, Any]) -> bytes:
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _config(digests: list[str], config: dict[str, Any]) -> bytes:
     described = {
         "architecture": _architecture(),
         "os": "linux",
         "config": {"Env": [f"PATH={SEARCH}"], "Cmd": ["/bin/sh"], "WorkingDir": "/", **config},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
     }
     return json.dumps(described, sort_keys=True).encode()
 

@@ -251,7 +251,7 @@ def s3_options(name: str, endpoint: str, **changes: Any) -> BucketOptions:
     return BucketOptions(**{"url": f"s3://{name}", "endpoint": endpoint, "env": env, **changes})
 
 
-FAULTS = ("error", "throttle", "stall", "reset", "truncate")
+FAULTS = ("error", "throttle", "stall", "reset", "truncate", "drop")
 _SAID = {"error": (500, "InternalError"), "throttle": (503, "SlowDown")}
 
 
@@ -260,7 +260,8 @@ class FaultyProxy:
 
     `shares` says how many of a hundred requests meet which of the `FAULTS`: a plain 500, a 503
     `SlowDown`, a connection that says nothing for as long as the proxy lives, one that is reset
-    midway, and a body that ends early. `met` counts them, `asked` counts methods, and `most` ends
+    midway, a body that ends early, and a connection that is reset once the request was obeyed, with
+    no word. `met` counts them, `asked` counts methods, and `most` ends
     the trouble after so many faults. The Host header stays, so that signatures stay valid.
     """
 
@@ -361,7 +362,12 @@ class _ProxyHandler(BaseHTTPRequestHandler):
                 connection.putheader(name, value)
             connection.endheaders(body)
             got = connection.getresponse()
-            self._pass_on(got, got.read(), fault)
+            told = got.read()
+        if fault == "drop":
+            self.close_connection = True
+            self._reset()
+        else:
+            self._pass_on(got, told, fault)
 
     def _pass_on(self, got: http.client.HTTPResponse, body: bytes, fault: str) -> None:
         self.send_response_only(got.status, got.reason)

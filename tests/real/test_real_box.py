@@ -20,7 +20,7 @@ import pytest
 from tests.conftest import end_queue, eventually, require_program
 
 from launchbay.backends.depot import Depot
-from launchbay.backends.machine import MachineBackend, MachineOptions, open_machine
+from launchbay.backends.machine.backend import MachineBackend, MachineOptions, open_machine
 from launchbay.core.backend import Backend, Opening
 from launchbay.core.errors import BadRequest, Rejected, Unreachable, Unsupported
 from launchbay.core.job import Argv, Job, Script
@@ -393,7 +393,7 @@ def test_shell_where_a_run_runs(there: MachineBackend, account: Path) -> None:
         f"a b|{handle.run_id}|{work}",
         "terminal 0",
     ]
-    with pytest.raises(BadRequest, match="does not run: it is cancelled"):
+    with pytest.raises(BadRequest, match="does not run: it was cancelled"):
         there.shell_argv(handle)
 
 

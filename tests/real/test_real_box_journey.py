@@ -371,9 +371,11 @@ def test_login_that_has_run_out(laptop: Bay, sshd: Sshd) -> None:
     keys.rename(keys.with_name("kept"))
     cut(sshd)
     said = laptop("ls")
+    shown = laptop("show")
     keys.with_name("kept").rename(keys)
     laptop("cancel", "--yes", "-e", "sleep")
 
     (line,) = said.err.splitlines()
+    assert line == shown.err.splitlines()[-1]
     assert line.startswith("runs of box are as last seen: `box` wants a login: ")
     assert line.endswith("; `bay target login box`")

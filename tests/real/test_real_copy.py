@@ -57,7 +57,7 @@ def copies(bay: Bay, target: str) -> None:
 
     assert said.out.splitlines() == ["data/bytes", "data/go"]
     assert bay("logs", row["id"]).out.split()[1] == str(len(BYTES))
-    assert "does not run: it is succeeded" in bay("copy", row["id"], "data/go", code=2).err
+    assert "does not run: it has succeeded" in bay("copy", row["id"], "data/go", code=2).err
 
 
 def test_into_a_run_over_ssh(far: Bay) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.real.kubernetes_cluster import BUSYBOX, PYTHON
 
-from launchbay.backends.kubernetes import open_kubernetes
+from launchbay.backends.kubernetes.backend import open_kubernetes
 from launchbay.core.backend import Opening
 from launchbay.core.job import Ship
 from launchbay.testing.contract import BackendContract
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
 
-    from launchbay.backends.kubernetes import KubernetesBackend
+    from launchbay.backends.kubernetes.backend import KubernetesBackend
     from launchbay.core.backend import Backend
     from launchbay.core.job import Command, Job
 

@@ -14,10 +14,10 @@ import pytest
 from tests.conftest import eventually
 from tests.real.kubernetes_cluster import BUSYBOX, PYTHON
 
-from launchbay.backends.kubernetes import KubernetesBackend, open_kubernetes
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_dev import DevPods
-from launchbay.backends.kubernetes_manifest import Frame
+from launchbay.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.dev import DevPods
+from launchbay.backends.kubernetes.manifest import Frame
 from launchbay.core.backend import Opening
 from launchbay.core.errors import Rejected
 from launchbay.core.job import Argv, Job, Resources

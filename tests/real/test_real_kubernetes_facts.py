@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import eventually
 from tests.real.kubernetes_cluster import BUSYBOX, KubernetesCluster, Namespace
 
-from launchbay.backends.kubernetes import open_kubernetes
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_capacity import NO_NODES, ONLY_OURS, capacity
-from launchbay.backends.kubernetes_checkup import diagnose
-from launchbay.backends.kubernetes_facts import survey
+from launchbay.backends.kubernetes.backend import open_kubernetes
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.capacity import NO_NODES, ONLY_OURS, capacity
+from launchbay.backends.kubernetes.checkup import diagnose
+from launchbay.backends.kubernetes.facts import survey
 from launchbay.core.backend import Opening
 from launchbay.core.errors import Rejected, Unauthorized, Unreachable
 from launchbay.core.job import Argv, Job, Resources

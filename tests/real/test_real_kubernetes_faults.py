@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import eventually
 from tests.real.kubernetes_cluster import BUSYBOX
 
-from launchbay.backends.kubernetes import KubernetesBackend, open_kubernetes
+from launchbay.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
 from launchbay.core.backend import Opening, Refusal
 from launchbay.core.errors import Rejected, TargetError, Unreachable
 from launchbay.core.job import Job, Resources, Script

@@ -15,16 +15,11 @@ import pytest
 from tests.conftest import eventually
 from tests.real.kubernetes_cluster import BUSYBOX, BUSYBOX_USER, PYTHON
 
-from launchbay.backends import (
-    delivery,
-    depot_pull,
-    kubernetes_pods,
-    kubernetes_storage,
-    retrieval,
-)
+from launchbay.backends import delivery, depot_pull, retrieval
 from launchbay.backends.delivery import deliver
-from launchbay.backends.kubernetes_calls import Kubectl
-from launchbay.backends.kubernetes_pods import (
+from launchbay.backends.kubernetes import pods, storage
+from launchbay.backends.kubernetes.calls import Kubectl
+from launchbay.backends.kubernetes.pods import (
     NotRunning,
     PodHost,
     claim_depot,
@@ -278,8 +273,8 @@ def test_helpers_that_cannot_be(place: Place) -> None:
 
 def test_a_helper_that_nobody_uses_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays as long as something runs in it, and ends by itself afterwards."""
-    soon = kubernetes_pods.IDLE.replace("-lt 90", "-lt 2").replace("sleep 10", "sleep 1")
-    monkeypatch.setattr(kubernetes_pods, "IDLE", soon)
+    soon = pods.IDLE.replace("-lt 90", "-lt 2").replace("sleep 10", "sleep 1")
+    monkeypatch.setattr(pods, "IDLE", soon)
     made = render_helper("forgotten", image=BUSYBOX, claims=[], labels={})
     place.namespace.kubectl("create", "-f", "-", input=json.dumps(made))
     place.namespace.kubectl("wait", "pod/forgotten", "--for=condition=Ready", "--timeout=60s")
@@ -330,19 +325,19 @@ class Shop(Claims):
         self._image = image
 
     def list_claims(self) -> list[Claim]:
-        return kubernetes_storage.list_claims(self._kubectl)
+        return storage.list_claims(self._kubectl)
 
     def make_claim(
         self, name: str, *, size_mib: int, storage_class: str = "", shared: bool = True
     ) -> tuple[Claim, bool]:
-        wanted = kubernetes_storage.render_claim(
+        wanted = storage.render_claim(
             name, size_mib=size_mib, storage_class=storage_class, shared=shared, user=USER
         )
-        return kubernetes_storage.make_claim(self._kubectl, wanted)
+        return storage.make_claim(self._kubectl, wanted)
 
     @contextmanager
     def open_claim(self, name: str, *, tell: Callable[[str], None]) -> Iterator[tuple[Host, str]]:
-        with kubernetes_storage.open_claim(
+        with storage.open_claim(
             self._kubectl, name, image=self._image, user=USER, tell=tell
         ) as found:
             yield found
@@ -365,7 +360,7 @@ def test_claims_are_made_once_and_listed(place: Place) -> None:
 
 def test_a_claim_without_a_volume_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can be bound the claim is made, and why it waits is said."""
-    monkeypatch.setattr(kubernetes_storage, "BINDING_S", 1.0)
+    monkeypatch.setattr(storage, "BINDING_S", 1.0)
     claim, _ = Shop(place.kubectl, BUSYBOX).make_claim(
         "far-too-large", size_mib=1 << 30, storage_class="none-of-these"
     )
@@ -454,4 +449,4 @@ def test_bay_copy_into_a_pod(typed: Bay) -> None:
 
     assert said.out.splitlines() == ["data/bytes", "data/go"]
     assert bay("logs", row["id"]).out.split()[0] == hashlib.sha256(data).hexdigest()
-    assert "does not run: it is succeeded" in bay("copy", row["id"], "data/go", code=2).err
+    assert "does not run: it has succeeded" in bay("copy", row["id"], "data/go", code=2).err

@@ -11,9 +11,9 @@ import yaml
 from tests.conftest import DATA, eventually
 from tests.real.kubernetes_cluster import BUSYBOX
 
-from launchbay.backends.kubernetes_facts import parse_quantity
-from launchbay.backends.kubernetes_manifest import Carried, Frame, render_job
-from launchbay.backends.kubernetes_yaml import render_yaml
+from launchbay.backends.kubernetes.facts import parse_quantity
+from launchbay.backends.kubernetes.manifest import Carried, Frame, render_job
+from launchbay.backends.kubernetes.yaml import render_yaml
 from launchbay.core.job import Argv, Folder, Job, Resources, Ship
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import end_queue, eventually, require_program
 
-from launchbay.backends.machine import MachineBackend, MachineOptions
+from launchbay.backends.machine.backend import MachineBackend, MachineOptions
 from launchbay.core.errors import Rejected, Unreachable
 from launchbay.core.job import Argv, Job, Script
 from launchbay.core.naming import run_id

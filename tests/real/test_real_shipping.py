@@ -150,7 +150,11 @@ def ordinary_bin() -> Iterator[Path]:
     folder.chmod(0o755)
     for path in [*Path("/usr/bin").iterdir(), *Path("/bin").iterdir()]:
         place = folder / path.name
-        if path.name not in TOOLS and not path.name.startswith("python") and not place.exists():
+        if (
+            path.name not in TOOLS
+            and not path.name.startswith("python")
+            and not os.path.lexists(place)
+        ):
             place.symlink_to(path)
     yield folder
     shutil.rmtree(folder)

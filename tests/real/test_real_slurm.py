@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from launchbay.backends.depot import Depot
-from launchbay.backends.slurm import SlurmBackend, SlurmOptions
+from launchbay.backends.slurm.backend import SlurmBackend, SlurmOptions
 from launchbay.core.run import Handle
 from launchbay.hosts.local import LocalHost
 from launchbay.testing.contract import BackendContract

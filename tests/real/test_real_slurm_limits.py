@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import STRESS, Bay, eventually
 
 from launchbay.backends.depot import Depot
-from launchbay.backends.slurm import SlurmBackend, SlurmOptions
+from launchbay.backends.slurm.backend import SlurmBackend, SlurmOptions
 from launchbay.core.job import Job, Policy, Script
 from launchbay.core.naming import run_id
 from launchbay.core.run import Cause, Handle, State, Status

@@ -65,6 +65,15 @@ def old(bay: Bay, s3: BucketOptions) -> Bay:
     return bay
 
 
+WRITTEN = """
+from toolbox.s3utils import download_s3_path
+
+folder_path = f"Data/{dataset}"
+download_s3_path(folder_path)
+"""
+"""As the first tool's document has it."""
+
+
 def run(bay: Bay, program: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -129,3 +138,15 @@ def test_the_environment_is_loaded(old: Bay) -> None:
     )
 
     assert run(old, program) == "True\n"
+
+
+def test_the_documents_program_needs_one_line_changed(old: Bay) -> None:
+    """A folder comes from the bucket to where it was, and nothing else does."""
+    old("data", "up", "Data/")
+    for name in ("Data/1/x", "Data/10.txt", "Data/set/b c.txt"):
+        (old.project / name).unlink()
+    ours = WRITTEN.replace("toolbox.s3utils", "launchbay.compat.toolbox.s3utils")
+    run(old, f"dataset = 'set'{ours}")
+
+    assert (old.project / "Data" / "set" / "b c.txt").read_text() == "Data/set/b c.txt"
+    assert not (old.project / "Data" / "10.txt").exists()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import end_queue
 
-from launchbay.backends.machine import MachineBackend, MachineOptions
+from launchbay.backends.machine.backend import MachineBackend, MachineOptions
 from launchbay.hosts.local import LocalHost
 from launchbay.testing.contract import BackendContract, HostContract
 from launchbay.testing.fakes import MemoryBackend

@@ -1,4 +1,4 @@
-"""One file a kind of target, loaded late through entry points."""
+"""One package a kind of target, loaded late through entry points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS = {
     "machine": "open_machine",
     "slurm": "open_slurm",
 }
-"""The kinds that come with launchbay, each in a module of its name."""
+"""The kinds that come with launchbay, each in a package of its name."""
 
 
 def kinds() -> list[str]:
@@ -37,7 +37,7 @@ def load(kind: str) -> Callable[[Opening], Backend]:
     """
     if kind in OURS:
         # Looking through every installed package for what we know costs more than the whole start.
-        module = import_module(f"launchbay.backends.{kind}")
+        module = import_module(f"launchbay.backends.{kind}.backend")
         return cast("Callable[[Opening], Backend]", getattr(module, OURS[kind]))
     points = _entry_points().select(name=kind)
     if not points:

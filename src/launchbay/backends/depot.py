@@ -13,7 +13,6 @@ On the other side a POSIX `sh`, `tar`, `cp`, `find` and `stat` are enough.
 
 from __future__ import annotations
 
-import codecs
 import os
 import posixpath
 import sys
@@ -36,9 +35,9 @@ from launchbay.backends.depot_programs import (
     render_call,
 )
 from launchbay.core import rundir
-from launchbay.core.backend import LogChunk
+from launchbay.core.backend import LOG_PIECE, LogChunk
 from launchbay.core.errors import Unreachable
-from launchbay.core.host import encoded
+from launchbay.core.host import decoded_so_far, encoded
 from launchbay.hosts.ssh_words import render_path
 
 if TYPE_CHECKING:
@@ -154,14 +153,13 @@ class Depot:
         return len(encoded(needed.archive))
 
     def read_log(self, run_id: str, attempt: int, rank: int, cursor: str) -> LogChunk:
-        """What came of a run's log since `cursor`."""
+        """What came of a run's log since `cursor`, at most a piece of it."""
         run = rundir.run_folder(self._root, run_id)
         path = rundir.attempt_folder(run, attempt) / rundir.log_name(rank)
         offset = int(cursor or 0)
-        data = self.host.read_bytes(path, offset=offset)
-        # A character that is half written stays for the next time.
-        text, used = codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003
-        return LogChunk(text=text, cursor=str(offset + used))
+        data = self.host.read_bytes(path, offset=offset, most=LOG_PIECE)
+        text, used = decoded_so_far(data)
+        return LogChunk(text=text, cursor=str(offset + used), more=len(data) == LOG_PIECE)
 
     def pull(self, run_id: str, twin: Path, patterns: Sequence[str] = ()) -> bool:
         """Have in `twin` what is new of the run's folder; see `Outputs.pull`.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from launchbay.core import rundir
 from launchbay.core.errors import StoreError, Unreachable
 from launchbay.core.host import encoded
+from launchbay.core.whole import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -220,15 +221,11 @@ class Twin:
     def writing(self, file: Remote) -> Iterator[io.BufferedWriter]:
         """A draft that takes the file's place at the end, with the time of its original."""
         place = self._clear(file.place)
-        draft = place.with_name(f".bay-{os.getpid()}")
-        try:
+        with replacing(place) as draft:
             with draft.open("wb") as stream:
                 yield stream
             # As it was listed: what was written since is brought the next time.
             os.utime(draft, ns=(file.mtime_ns, file.mtime_ns))
-            draft.replace(place)
-        finally:
-            draft.unlink(missing_ok=True)
 
     def link(self, file: Remote, target: str) -> None:
         """A symbolic link, in its plainest form, if it leads to an output."""

@@ -23,8 +23,34 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 ALIASES = {"context": "target"}
-UNLISTED = frozenset({"carry"})
-"""Commands that are for nodes, not for people."""
+UNLISTED = frozenset({"carry", "toolbox"})
+"""Commands that other programs call: nodes, and the Makefile of the first tool's users."""
+
+
+ELSEWHERE = {
+    "status": "ls",
+    "ps": "ls",
+    "jobs": "ls",
+    "queue": "ls",
+    "submit": "run",
+    "launch": "run",
+    "start": "run",
+    "stop": "cancel",
+    "kill": "cancel",
+    "retry": "rerun",
+    "delete": "rm",
+    "remove": "rm",
+    "upload": "data up",
+    "download": "data down",
+    "version": "--version",
+}
+"""What other tools call their commands."""
+
+
+def _meant(name: str) -> str:
+    """The command that was probably meant; nothing where none is near."""
+    near = suggest(ELSEWHERE.get(name, name), [*COMMANDS, *ELSEWHERE.values()]) or ""
+    return f"; {near}" if near.startswith("did you mean") else ""
 
 
 class LateGroup(click.Group):
@@ -45,7 +71,7 @@ class LateGroup(click.Group):
         name = args[0]
         known = name in COMMANDS or name in ALIASES or name in UNLISTED
         if not known and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"there is no command `{name}`; {suggest(name, COMMANDS)}", ctx)
+            raise click.UsageError(f"there is no command `{name}`{_meant(name)}", ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
@@ -121,6 +147,7 @@ def run_app(words: Sequence[str]) -> int:
 def _complain_usage(err: click.ClickException) -> int:
     context = getattr(err, "ctx", None)
     command = context.command_path if context else "bay"
-    message = err.format_message().rstrip(".")
+    # click spreads some over several lines.
+    message = " ".join(err.format_message().split()).rstrip(".")
     complain(message[:1].lower() + message[1:], f"`{command} --help` explains")
     return err.exit_code

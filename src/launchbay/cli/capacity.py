@@ -16,12 +16,12 @@ from launchbay.engine.access import ask_capacity
 from launchbay.engine.open import open_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from launchbay.core.backend import Room
     from launchbay.engine.access import Offer
 
-COLUMNS = ("part", "total", "free", "waiting", "note")
+COLUMNS = ("part", "free", "waiting", "note")
 USERS = ("part", "user", "uses")
 MIB = 1024 * 1024
 
@@ -39,26 +39,31 @@ def command(*, target: str | None, by_user: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_record(offer) for offer in offers], indent=1))
         return
+    width = screen_width()
     told = [offer for offer in offers if not offer.silence]
     for number, offer in enumerate(told):
         if len(told) > 1:
             click.echo(f"{chr(10) * bool(number)}{offer.target}")
-        click.echo(render_users(offer.rooms) if by_user else render_rooms(offer.rooms))
+        click.echo(render_users(offer.rooms) if by_user else render_rooms(offer.rooms, width))
     for offer in offers:
         if offer.silence:
             say(f"{offer.target} does not tell: {offer.silence}")
 
 
-def render_rooms(rooms: tuple[Room, ...]) -> str:
-    """A line for each part."""
-    rows = [
-        (room.name, _amounts(room.total), _amounts(room.free), str(room.waiting), room.note)
-        for room in rooms
-    ]
-    shown = COLUMNS if any(row[-1] for row in rows) else COLUMNS[:-1]
-    cut = [row[: len(shown)] for row in rows]
+def render_rooms(rooms: tuple[Room, ...], width: int | None = None) -> str:
+    """A line for each part; notes stand below where there is no room beside."""
+    rows = [(room.name, _shares(room), str(room.waiting), room.note) for room in rooms]
+    noted = [f"{room.name}: {room.note}" for room in rooms if room.note]
+    whole = _table(COLUMNS if noted else COLUMNS[:-1], rows, None)
+    if width is None or max(map(len, whole.splitlines())) <= width:
+        return whole
+    return "\n".join([_table(COLUMNS[:-1], rows, width), *noted])
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    cut = [row[: len(columns)] for row in rows]
     numbers = frozenset({"waiting"})
-    return render_table(shown, cut, width=screen_width(), numbers=numbers, keep=frozenset(shown))
+    return render_table(columns, cut, width=width, numbers=numbers, keep=frozenset(columns))
 
 
 def render_users(rooms: tuple[Room, ...]) -> str:
@@ -73,6 +78,20 @@ def render_users(rooms: tuple[Room, ...]) -> str:
     if not rows:
         return "nobody uses anything"
     return render_table(USERS, rows, width=screen_width(), keep=frozenset(USERS))
+
+
+def _shares(room: Room) -> str:
+    """What is free of all that there is: `2 of 4 nodes, 8 of 16 cpus`."""
+    return ", ".join(_share(word, room.free.get(word), all_) for word, all_ in room.total.items())
+
+
+def _share(word: str, free: float | None, total: float) -> str:
+    if free is None:
+        # Nobody tells how many of these are free.
+        return _amount(word, total)
+    if word == "memory_mib":
+        return f"{render_size(free * MIB)} of {_amount(word, total)}"
+    return f"{free:g} of {_amount(word, total)}"
 
 
 def _amounts(amounts: Mapping[str, float]) -> str:

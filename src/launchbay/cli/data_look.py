@@ -15,6 +15,8 @@ from launchbay.core.quantity import render_size
 from launchbay.engine.data import find, list_level, nearest, open_data, printable, unmatched
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from launchbay.engine.data import Area, Found
     from launchbay.sync.bucket import Entry
 
@@ -27,6 +29,11 @@ def show_level(*, path: str, as_json: bool) -> int:
 
     Its folders come first, then its files with size and time.
     """
+    return print_level(path, as_json=as_json)
+
+
+def print_level(path: str, *, as_json: bool = False) -> int:
+    """Print one folder of the bucket; 1 when there is none of that name."""
     data = open_data()
     area = data.area(path or ".")
     level = list_level(area)
@@ -70,6 +77,16 @@ def find_all(*, patterns: tuple[str, ...], as_json: bool) -> int:
     else:
         listed = (one for _, part in found for one in part)
         print_lines([f"{render_size(one.size):>10}  {one.name}" for one in listed])
+    missing = tell_unfound(found)
+    if not as_json and not missing:
+        files = [one for _, part in found for one in part if one.count is None]
+        folders = sum(len(part) for _, part in found) - len(files)
+        say(_sum(folders, [one.size for one in files]))
+    return int(missing)
+
+
+def tell_unfound(found: Sequence[tuple[Area, Sequence[Found]]]) -> bool:
+    """Name the patterns that nothing matches; whether there are any."""
     missing = False
     for area, part in found:
         for text in unmatched(area, (f"{one.key}." if one.count else one.key for one in part)):
@@ -78,11 +95,7 @@ def find_all(*, patterns: tuple[str, ...], as_json: bool) -> int:
                 f"nothing in {area.bucket.url} matches `{area.name(text)}`",
                 nearest(area.only(text)),
             )
-    if not as_json and not missing:
-        files = [one for _, part in found for one in part if one.count is None]
-        folders = sum(len(part) for _, part in found) - len(files)
-        say(_sum(folders, [one.size for one in files]))
-    return int(missing)
+    return missing
 
 
 def _common(names: list[str]) -> str:

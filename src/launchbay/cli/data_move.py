@@ -37,7 +37,7 @@ from launchbay.engine.transfers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from launchbay.engine.data import Area
+    from launchbay.engine.data import Area, Data
     from launchbay.engine.transfers import Result, Transfer
     from launchbay.sync.steps import Step
 
@@ -120,22 +120,27 @@ def _move(
     moving = Moving(up=moving_up, **how)
     areas = data.areas(patterns, Choice(include=include, exclude=(*exclude, *ignored)))
     planned = plan_transfers(data, areas, moving)
-    missing = _tell_missing(planned, up=moving_up)
+    missing = tell_unplanned(planned, up=moving_up)
     if dry_run:
         return show_plan(planned, as_json=as_json) or int(missing)
     if not _agreed(planned, up=moving_up, yes=yes):
         return 1
-    try:
-        with showing(label) as progress:
-            result = carry_out(data, planned, moving, progress=progress)
-    except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
-        raise
+    result = carry_shown(data, planned, moving, label=label)
     return finish(verb, result, as_json=as_json, quiet=missing) or int(missing)
 
 
-def _tell_missing(planned: Sequence[Transfer], *, up: bool) -> bool:
-    """Name the patterns that nothing matches."""
+def carry_shown(data: Data, planned: Sequence[Transfer], moving: Moving, *, label: str) -> Result:
+    """Do what was planned, and show on a terminal how far it is."""
+    try:
+        with showing(label) as progress:
+            return carry_out(data, planned, moving, progress=progress)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on from here")
+        raise
+
+
+def tell_unplanned(planned: Sequence[Transfer], *, up: bool) -> bool:
+    """Name the patterns that nothing matches; whether there are any."""
     found = False
     for transfer in planned:
         for text in find_missing(transfer):
@@ -187,6 +192,11 @@ def finish(verb: str, result: Result, *, as_json: bool, quiet: bool = False) -> 
         click.echo(json.dumps(_result_record(result), indent=1))
     elif not quiet or result.done or result.same:
         say(_summary(verb, result))
+    return tell_trouble(result)
+
+
+def tell_trouble(result: Result) -> int:
+    """Say what was left out and what failed; 1 when something did."""
     _tell_left_out(result.left_out)
     if result.failed:
         say(f"{count_files(len(result.failed))} failed; the same command tries them again:")

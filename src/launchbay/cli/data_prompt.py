@@ -12,44 +12,69 @@ from launchbay.core.quantity import render_size
 from launchbay.engine.shelf import Shelf
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from launchbay.engine.browsing import Row
     from launchbay.engine.data import Data
+
+    Move = Callable[[bool, Sequence[str]], int]
 
 ACTIONS = ("delete", "remove", "download", "upload", "exit")
 QUESTION = "Choose an action [delete (local), remove (S3), download, upload, exit]"
 
 
-def prompt_actions(data: Data, pattern: str) -> int:
-    """Print local and remote matches, ask what to do with them, and do it."""
+def prompt_actions(
+    data: Data, pattern: str, *, place: str = "Remote", move: Move | None = None
+) -> int:
+    """Print local and remote matches, ask what to do with them, and do it.
+
+    Args:
+        data: the buckets that are known.
+        pattern: what to show; asked for when it is "".
+        place: what the heading calls the other side.
+        move: uploads (`True`) or downloads these keys in its own words; the exit code.
+    """
     pattern = pattern or _ask("Pattern")
     if not pattern:
         return 0
     shelf = Shelf(data, pattern, flat=True)
     rows = shelf.rows()
-    click.echo("Local files matching pattern:")
-    for row in rows:
-        if row.here:
-            click.echo(row.name)
-    click.echo("\nRemote files matching pattern:")
-    for row in rows:
-        if row.there:
-            click.echo(row.name)
-    click.echo()
+    _print_matches(rows, place)
     action = _choose()
     if action == "exit":
         return 0
     there = action in {"remove", "download"}
-    keys = [row.key for row in rows if (row.there if there else row.here)]
-    if not keys:
+    chosen = [row for row in rows if (row.there if there else row.here)]
+    if not chosen:
         say(f"there is nothing to {action}")
         return 0
-    size = render_size(sum(row.size for row in rows if row.key in set(keys)))
-    where = "this machine" if action == "delete" else "the bucket"
-    question = f"{action} {count_files(len(keys))} ({size}) from {where}? [y/N]"
-    if action in {"delete", "remove"} and _ask(question).lower() not in {"y", "yes"}:
+    if action in {"delete", "remove"} and not _is_sure(action, chosen):
         say("nothing was done")
         return 1
+    keys = [row.key for row in chosen]
+    if move and action in {"upload", "download"}:
+        return move(action == "upload", keys)
     say(shelf.do(action, keys))
     return 0 if shelf.well else 1
+
+
+def _print_matches(rows: Sequence[Row], place: str) -> None:
+    click.echo("Local files matching pattern:")
+    for row in rows:
+        if row.here:
+            click.echo(row.name)
+    click.echo(f"\n{place} files matching pattern:")
+    for row in rows:
+        if row.there:
+            click.echo(row.name)
+    click.echo()
+
+
+def _is_sure(action: str, rows: Sequence[Row]) -> bool:
+    size = render_size(sum(row.size for row in rows))
+    where = "this machine" if action == "delete" else "the bucket"
+    question = f"{action} {count_files(len(rows))} ({size}) from {where}? [y/N]"
+    return _ask(question).lower() in {"y", "yes"}
 
 
 def _choose() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,7 @@ from launchbay.engine.data import Choice, nearest, open_data, unmatched
 from launchbay.engine.transfers import plan_removals, remove_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from launchbay.engine.transfers import Removal
 
@@ -49,18 +50,24 @@ def remove(
     data = open_data()
     warn_expanded(patterns, data.here)
     removals = plan_removals(data.areas(patterns, Choice(include=include, exclude=exclude)))
-    _tell_unmatched(removals)
+    tell_unmatched(removals)
     if dry_run:
         listed = ((removal.area, entry) for removal in removals for entry in removal.entries)
         print_lines([f"{render_size(one.size):>10}  {area.name(one.key)}" for area, one in listed])
+    if dry_run and any(removal.entries for removal in removals):
+        say(f"would remove {describe_removals(removals)}")
+    if dry_run:
+        return 0
+    return remove_agreed(removals, partial(confirm, yes=yes))
+
+
+def remove_agreed(removals: Sequence[Removal], agreed: Callable[[str], bool]) -> int:
+    """Remove what was planned once somebody said yes; 1 when not."""
     if not any(removal.entries for removal in removals):
         return 0
     what = describe_removals(removals)
-    if dry_run:
-        say(f"would remove {what}")
-        return 0
     tell_some([removal.area.name(entry.key) for removal in removals for entry in removal.entries])
-    if not confirm(f"remove {what}?", yes=yes):
+    if not agreed(f"remove {what}?"):
         return 1
     remove_all(removals)
     say(f"removed {what}")
@@ -75,7 +82,8 @@ def describe_removals(removals: Sequence[Removal]) -> str:
     return f"{count_files(len(entries))} ({size}) from {', '.join(urls)}"
 
 
-def _tell_unmatched(removals: Sequence[Removal]) -> None:
+def tell_unmatched(removals: Sequence[Removal]) -> None:
+    """Name the patterns that nothing matches."""
     for removal in removals:
         for text in unmatched(removal.area, (entry.key for entry in removal.entries)):
             hint = nearest(removal.area.only(text))

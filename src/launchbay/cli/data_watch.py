@@ -14,8 +14,10 @@ from launchbay.engine.data import Choice, open_data
 from launchbay.engine.data_watch import stopped_by_signals, watch_folder, watched_area
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from launchbay.engine.data import Area, Data
     from launchbay.engine.data_watch import Done
 
 
@@ -48,16 +50,31 @@ def watch(
         raise BadRequest(f"--interval: {err}") from err
     data = open_data(local=local_path)
     area = watched_area(data, folder, Choice(include=include, exclude=exclude))
+    return watch_area(data, area, _tell, interval_s=seconds, delete=delete, once=once)
+
+
+def watch_area(
+    data: Data,
+    area: Area,
+    tell: Callable[[Done], None],
+    *,
+    interval_s: float,
+    delete: bool = False,
+    once: bool = False,
+    note: str = "",
+) -> int:
+    """Upload a folder as it grows until a signal ends it; 1 when something did not arrive."""
+    watching = f"watching {area.name(area.pattern.folder)} for {area.bucket.url}{note}"
     with stopped_by_signals() as stop:
         well = watch_folder(
             data,
             area,
             stop=stop,
-            interval_s=seconds,
+            interval_s=interval_s,
             delete=delete,
             once=once,
-            began=lambda: say(f"watching {area.name(area.pattern.folder)} for {area.bucket.url}"),
-            tell=_tell,
+            began=lambda: say(watching),
+            tell=tell,
             complain=complain,
         )
     return 0 if well else 1

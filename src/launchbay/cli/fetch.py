@@ -82,6 +82,7 @@ def _report(fetched: Sequence[Fetched], folders: Sequence[Path]) -> None:
             say(f"{part.run.suffix}: from {part.origin}")
     files = sum(part.copied for part in fetched)
     size = render_size(sum(part.size for part in fetched))
-    say(f"{files} files ({size}) of {len(fetched)} run{'s' * (len(fetched) != 1)} copied to")
+    copied = f"{files} file{'s' * (files != 1)} ({size})"
+    say(f"{copied} of {len(fetched)} run{'s' * (len(fetched) != 1)} copied to")
     for folder in [fetched[0].folder] if len(fetched) == 1 else folders:
         click.echo(str(folder))

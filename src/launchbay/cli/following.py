@@ -9,20 +9,22 @@ import click
 
 from launchbay.cli.logs import follow_log
 from launchbay.cli.results import print_results
-from launchbay.cli.screen import COLOURS, interactive, say
+from launchbay.cli.screen import COLOURS, from_here, interactive, say, waiting_words
 from launchbay.core import rundir
+from launchbay.core.errors import TargetError
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
 from launchbay.engine.logs import group_failures
 from launchbay.engine.results import count_states, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
     from launchbay.engine.watch import Look
 
+NOTHING: Mapping[str, str] = {}
 ROWS = 12
 TABLE_ROWS = 24
 NAMED = 5
@@ -34,7 +36,7 @@ def follow(lab: Lab, runs: Sequence[Run], *, fail_fast: bool = False, silent: bo
         if silent:
             ended = _to_the_end(_guarded(lab, runs, fail_fast=fail_fast))
         elif len(runs) == 1:
-            ended = (follow_log(lab, runs[0]),)
+            ended = (_follow_one(lab, runs[0]),)
         elif sys.stderr.isatty():
             ended = _live(lab, runs, fail_fast=fail_fast)
         else:
@@ -44,6 +46,15 @@ def follow(lab: Lab, runs: Sequence[Run], *, fail_fast: bool = False, silent: bo
     if not silent:
         summarize(lab, ended)
     return 0 if all(run.state is State.SUCCEEDED for run in ended) else 1
+
+
+def _follow_one(lab: Lab, run: Run) -> Run:
+    try:
+        return follow_log(lab, run)
+    except TargetError as err:
+        # How it ended is known, and more than its last lines.
+        say(str(err))
+        return lab.store.named([run.id]).get(run.id, run)
 
 
 def summarize(lab: Lab, runs: Sequence[Run]) -> None:
@@ -71,7 +82,8 @@ def _summarize_one(lab: Lab, run: Run) -> None:
     spent = duration(run, lab.clock())
     took = f" after {render_span(spent)}" if spent is not None else ""
     reason = f": {run.status.reason}" if run.status.reason else ""
-    say(f"{run.suffix} {run.state}{took}{reason} · outputs: {lab.outputs_of(run)}")
+    say(f"{run.suffix} {run.state}{took}{reason}")
+    say(f"outputs: {from_here(lab.outputs_of(run))}")
     if run.state is not State.SUCCEEDED:
         say(f"`bay show {run.suffix}` tells more, `bay rerun {run.suffix}` tries again")
 
@@ -79,7 +91,7 @@ def _summarize_one(lab: Lab, run: Run) -> None:
 def _shared_outputs(lab: Lab, runs: Sequence[Run]) -> str:
     above, _, folder = lab.where(runs[0]).rpartition("/")
     if folder and runs[0].id in folder and not above.startswith("pod:"):
-        return f"{above}/*/{rundir.OUT} · `bay fetch` copies them to results/"
+        return f"{from_here(above)}/*/{rundir.OUT} · `bay fetch` copies them to results/"
     return lab.outputs_of(runs[0])
 
 
@@ -88,9 +100,15 @@ def _guarded(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> Iterable[Look
     cancelled = False
     for seen in lab.follow(runs):
         yield seen
-        if fail_fast and not cancelled and any(run.state is State.FAILED for run in seen.runs):
+        if fail_fast and not cancelled and _has_failed(seen):
             cancelled = True
             lab.cancel(seen.runs)
+
+
+def _has_failed(seen: Look) -> bool:
+    """Whether a run has failed for good: what is news may be tried again, if it says so."""
+    news = {run.id for run in seen.news}
+    return any(run.state is State.FAILED and run.id not in news for run in seen.runs)
 
 
 def _to_the_end(looks: Iterable[Look]) -> tuple[Run, ...]:
@@ -144,7 +162,7 @@ def render_progress(
     at: float,
     began: float,
     done_before: int = 0,
-    silences: dict[str, str] | object = None,
+    silences: Mapping[str, str] = NOTHING,
 ) -> str:
     """Counts, rate, time left, and the runs that are going on."""
     counts = count_states(runs)
@@ -168,9 +186,8 @@ def render_progress(
         lines.append(f"  … and {len(going) - ROWS} more")
     waiting = next((run for run in runs if run.state is State.QUEUED and run.status.reason), None)
     if waiting and not going:
-        lines.append(f"  {waiting.suffix} waits: {waiting.status.reason}")
-    if isinstance(silences, dict):
-        lines += [f"  no news of {target}: {why}" for target, why in silences.items()]
+        lines.append(f"  {waiting_words(waiting)}")
+    lines += [f"  no news of {target}: {why}" for target, why in silences.items()]
     lines.append(click.style("  Ctrl-C leaves; the runs go on", dim=True))
     return "\n".join(lines)
 
@@ -184,7 +201,7 @@ def _interrupted(lab: Lab, runs: Sequence[Run]) -> int:
     if len(runs) == 1 and interactive():
         run = runs[0]
         answer = click.prompt(
-            f"\n{run.suffix} goes on; Enter leaves it, c cancels it",
+            f"\n{run.suffix} goes on; Enter leaves it, c and Enter cancels it",
             default="",
             show_default=False,
             err=True,

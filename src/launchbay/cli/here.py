@@ -14,22 +14,35 @@ from launchbay.core import rundir
 from launchbay.core.run import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
     from launchbay.engine.launch import Draft
 
 
 def run_here(lab: Lab, draft: Draft) -> int:
     """Run the plan's first point in the foreground, so that a debugger works."""
+    run = perform(lab, draft, lambda run: say(f"{run.id}: {run.command}"))
+    summarize(lab, [run])
+    return 0 if run.state is State.SUCCEEDED else 1
+
+
+def perform(lab: Lab, draft: Draft, begin: Callable[[Run], None]) -> Run:
+    """Have the plan's first point run in this terminal; what became of it.
+
+    Args:
+        lab: the lab.
+        draft: the plan.
+        begin: is called right before it starts.
+    """
     run, argv = lab.launch_here(draft)
-    say(f"{run.id}: {run.command}")
+    begin(run)
     log = rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name()
     _execute(argv, log)
     (run,) = lab.refresh([run]).runs
-    summarize(lab, [run])
-    return 0 if run.state is State.SUCCEEDED else 1
+    return run
 
 
 def _execute(argv: Sequence[str], log: Path) -> None:

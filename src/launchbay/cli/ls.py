@@ -15,7 +15,7 @@ from launchbay.cli.screen import (
     say,
     screen_width,
     state_word,
-    waits_here,
+    tell_silences,
 )
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
@@ -73,13 +73,12 @@ def command(
     else:
         click.echo(render_overview(lab, selection.project))
     tell_waiting(seen.runs if seen else unfinished)
-    for target, why in (seen.silences if seen else {}).items():
-        say(f"runs of {target} are as last seen: {why}")
+    tell_silences(seen.silences if seen else {})
 
 
 def tell_waiting(runs: Iterable[Run]) -> None:
     """How many runs nobody has sent yet."""
-    if count := sum(map(waits_here, runs)):
+    if count := sum(run.waits_here for run in runs):
         runs_wait = "1 run waits" if count == 1 else f"{count} runs wait"
         say(f"{runs_wait} on this side; `bay watch` or the next bay command sends what has room")
 

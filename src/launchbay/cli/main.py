@@ -82,5 +82,5 @@ def render_help(*, everything: bool) -> str:
         ]
     lines += ["", "`bay COMMAND --help` explains one."]
     if not everything:
-        lines[-1] += " `bay help --all` lists the rest. `bay --version` tells the version."
+        lines += ["`bay help --all` lists the rest, `bay --version` tells the version."]
     return "\n".join(lines) + "\n"

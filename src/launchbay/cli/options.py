@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
 
-Function = "Callable[..., Any]"
 RESOURCES = {
     "gpus": ("-n", "GPUs of a run: whole, or a fraction such as 0.5; 0 hides them"),
     "gpu-type": ("", "GPUs whose name contains this"),

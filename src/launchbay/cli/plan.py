@@ -51,7 +51,7 @@ def command(
     Writes nothing and contacts nothing; what became of runs is taken as last seen. With `--check`
     the target is asked when it would start, or why not; exit 1 when it would be refused.
     """
-    prepared = prepare(ctx.meta["typed"], flags, looking=False)
+    prepared = prepare(ctx.meta["typed"], flags, writing=False)
     if checking:
         # What is known of it is as of now.
         prepared.lab.targets.open(prepared.target)

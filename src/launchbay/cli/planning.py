@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from launchbay.cli.options import complete_targets, parse_only, resource_options
 from launchbay.cli.screen import say
 from launchbay.core.errors import BadRequest
 from launchbay.core.nearest import suggest
-from launchbay.core.quantity import render_span
+from launchbay.core.quantity import render_limit
 from launchbay.core.sweep import Choice, Span, parse_values
 from launchbay.engine.open import open_lab
 from launchbay.engine.settings import Wish, read_settings, read_settings_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from launchbay.engine.steps import Step
     from launchbay.sync.snapshot import Listing
 
+CLOSE = 0.75
+PYTHON = re.compile(r"python[\d.]*")
 KEY = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 
 
@@ -54,10 +57,29 @@ class TypedCommand(click.Command):
         }
         flags, rest = split_flags(args, valued)
         ctx.meta["typed"] = parse_typed(rest)
-        return super().parse_args(ctx, flags)
+        try:
+            return super().parse_args(ctx, flags)
+        except click.NoSuchOption as err:
+            raise _no_such_flag(err, self) from err
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
         return ["[flags] [FILE.yaml] [KEY=VALUES…] [--] [COMMAND …]"]
+
+
+def _no_such_flag(err: click.NoSuchOption, command: click.Command) -> BadRequest:
+    """What was meant: a flag that is nearly the same, or a parameter."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a mistake)
+
+    flags = [name for param in command.params for name in param.opts]
+    near = get_close_matches(err.option_name, flags, n=1, cutoff=CLOSE)
+    key = err.option_name.lstrip("-")
+    meant = f"did you mean `{near[0]}`?" if near else f"a parameter is written `{key}=VALUE`"
+    if key.replace("-", "") == "dryrun":
+        meant = "`bay plan` shows what would run, and does nothing"
+    return BadRequest(
+        f"there is no flag `{err.option_name}`",
+        hint=f"{meant}; flags of your own program stand after its name",
+    )
 
 
 def split_flags(args: Sequence[str], valued: set[str]) -> tuple[list[str], list[str]]:
@@ -166,21 +188,26 @@ class Prepared:
         """The same, a step at a time."""
         return self.lab.outline(self.request, target=self.target, listing=self.listing)
 
+    def look(self) -> None:
+        """Ask the targets what became of runs that may have news."""
+        if self.lab.project.id:
+            self.lab.refresh(self.lab.unfinished(self.lab.project.id))
+
 
 def prepare(
-    typed: Typed, flags: Mapping[str, Any], *, looking: bool, origin: Origin | None = None
+    typed: Typed, flags: Mapping[str, Any], *, writing: bool, origin: Origin | None = None
 ) -> Prepared:
     """From what was typed to a request.
 
     Args:
         typed: words.
         flags: those of `plan_options`.
-        looking: whether to ask targets about runs first, and to write; `bay plan` does neither.
+        writing: whether the index may be made where there is none; `bay plan` writes nothing.
         origin: whose outputs `$BAY_FROM` names.
     """
     params = {**typed.params, **_parse_sets(flags["sets"])}
     settings = read_settings_of(typed.file) if typed.file else read_settings(Path.cwd())
-    lab = open_lab(settings=settings, writing=looking)
+    lab = open_lab(settings=settings, writing=writing)
     wish = Wish(
         words=typed.words,
         params=params,
@@ -195,12 +222,11 @@ def prepare(
     listing = settings.scan(experiment, lab.project.bay)
     if listing.unreadable:
         say(f"warning: not readable, left out: {', '.join(listing.unreadable[:5])}")
-    for warning in experiment.warnings:
+    frozen = () if experiment.in_image else typed.words
+    for warning in (*experiment.warnings, *missing_script(frozen, Path.cwd())):
         say(f"warning: {warning}")
     if flags["require_clean"]:
         require_clean(lab.project.folder)
-    if looking and lab.project.id:
-        lab.refresh(lab.unfinished(lab.project.id))
     request = Request(
         experiment=experiment,
         choice=parse_choice(flags, experiment),
@@ -213,6 +239,29 @@ def prepare(
         origin=origin,
     )
     return Prepared(lab=lab, request=request, target=target, listing=listing)
+
+
+def missing_script(words: Sequence[str], folder: Path) -> list[str]:
+    """A warning where a typed command names a Python script that is not there."""
+    bare = words[1:] if words and PYTHON.fullmatch(words[0]) else words[:1]
+    script = bare[0] if bare else ""
+    # A path from the root, or with a value in it, is the target's own affair.
+    if not re.fullmatch(r"[^/~<$][^<$]*\.py", script) or (folder / script).exists():
+        return []
+    above = (folder / script).parent
+    others = [path.name for path in above.glob("*.py")] if above.is_dir() else []
+    hint = suggest(Path(script).name, others) or ""
+    return [f"there is no `{script}` here; {hint}".rstrip("; ")]
+
+
+def plain_flags(**given: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The flags of `plan_options` where nobody typed any but these."""
+    nothing = dict.fromkeys(("target", "name", "limit", "shuffle", "repeat"))
+    off = dict.fromkeys(
+        ("first", "again", "changed_code", "replacing", "anywhere", "require_clean"), False
+    )
+    many = dict.fromkeys(("only", "sets", "env"), ())
+    return {**nothing, **off, **many, "style": "flags", "resources": {}, **given}
 
 
 def parse_choice(flags: Mapping[str, Any], experiment: Experiment) -> Choice:
@@ -251,7 +300,7 @@ def headline(tally: Tally, draft: Draft) -> str:
     if tally.submit and tally.gpu_hours:
         parts.append(f"at most {tally.gpu_hours:g} GPU-hours")
     elif tally.longest_s:
-        parts.append(f"at most {render_span(tally.longest_s)} each")
+        parts.append(f"at most {render_limit(timedelta(seconds=tally.longest_s))} each")
     return " · ".join(parts)
 
 

@@ -59,6 +59,7 @@ def place_lines(draft: Draft, sent: Sent) -> Iterator[str]:
         yield from _kept(sent.recipes.values())
     yield from _data(draft, sent.recipes.values())
     yield from _links(draft)
+    yield from draft.request.experiment.notes
 
 
 def _ways(recipes: Iterable[Recipe]) -> Iterator[str]:
@@ -118,7 +119,10 @@ def _data(draft: Draft, recipes: Iterable[Recipe]) -> Iterator[str]:
 
 
 def _links(draft: Draft) -> Iterator[str]:
-    links = sorted(draft.listing.links)
+    fetched = draft.request.experiment.fetched
+    if fetched:
+        yield f"not sent: {', '.join(fetched)} (what commands download is no code)"
+    links = sorted(set(draft.listing.links) - set(fetched))
     if not links:
         return
     more = f" and {len(links) - NAMED} more" if len(links) > NAMED else ""

@@ -88,4 +88,4 @@ def _listing(lab: Lab, run: Run) -> Listing:
     """The code as it is now, by the rules that the run's was frozen by."""
     if run.project != lab.project.id:
         raise BadRequest(f"`{run.id}` is of another project", hint="rerun it from its own folder")
-    return lab.settings.scan_for(lab.read_job(run), lab.project.bay)
+    return lab.settings.scan_for(lab.read_job(run), run.target, lab.project.bay)

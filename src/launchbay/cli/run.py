@@ -11,10 +11,12 @@ import click
 
 from launchbay.cli.options import json_option, quiet_option, yes_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
-from launchbay.cli.screen import confirm, interactive, say, waits_here
+from launchbay.cli.screen import confirm, interactive, say
+from launchbay.core import rundir
 from launchbay.engine.launch import Check
 from launchbay.engine.origin import find_origin
 from launchbay.engine.steps import tallied
+from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
     from launchbay.core.run import Run
@@ -60,9 +62,11 @@ def command(
     """  # noqa: D301 (click wants the backspace itself)
     typed = ctx.meta["typed"]
     origin = find_origin(source) if source else None
-    prepared = prepare(typed, flags, looking=True, origin=origin)
+    prepared = prepare(typed, flags, writing=True, origin=origin)
+    if not quiet:
+        prepared.lab.tell = say
+    prepared.look()
     lab, draft = prepared.lab, prepared.draft()
-    lab.tell = lab.tell if quiet else say
     undecided = draft.under_older_code and not (flags["again"] or flags["changed_code"])
     if undecided and _wants_redone(draft, quiet=quiet):
         request = replace(prepared.request, changed_code=True)
@@ -77,7 +81,7 @@ def command(
     if not quiet:
         say(headline(tallied(draft.steps), draft))
     if not draft.to_submit:
-        _explain_nothing(draft, quiet=quiet)
+        _explain_nothing(draft, quiet=quiet, as_json=as_json)
         return 0
     if len(draft.to_submit) > MANY and not confirm(f"start {len(draft.to_submit)} runs?", yes=yes):
         return 1
@@ -88,11 +92,10 @@ def command(
 def _after(
     lab: Lab, runs: list[Run], *, detach: bool, fail_fast: bool, quiet: bool, as_json: bool
 ) -> int:
-    # The live table is dear to load, and a detached launch does without.
-    from launchbay.cli.following import follow  # noqa: PLC0415
-
     if not runs:
         say("another `bay run` was quicker and has sent them all; `bay watch` follows them")
+        if as_json:
+            click.echo("[]")
         return 0
     if quiet:
         click.echo("\n".join(run.id for run in runs))
@@ -101,25 +104,22 @@ def _after(
         say(f"launched as {runs[0].launch}" + (f"; {then}" if then else ""))
     code = 0
     if not detach:
+        # The live table is dear to load, and a detached launch does without.
+        from launchbay.cli.following import follow  # noqa: PLC0415
+
         code = follow(lab, runs, fail_fast=fail_fast, silent=quiet or as_json)
-    if not quiet:
-        _tell_waiting(lab, runs)
+    # Something was here when it was sent, or somebody left early.
+    waits = not quiet and any(run.waits_here for run in runs)
+    now = lab.store.runs(Query(ids=[run.id for run in runs])) if waits or as_json else []
+    if waits:
+        from launchbay.cli.ls import tell_waiting  # noqa: PLC0415
+
+        tell_waiting(now)
     if as_json:
         from launchbay.cli.record import run_record  # noqa: PLC0415
-        from launchbay.runstore.store import Query  # noqa: PLC0415
 
-        now = lab.store.runs(Query(ids=[run.id for run in runs]))
         click.echo(json.dumps([run_record(run, lab) for run in now], indent=1))
     return code
-
-
-def _tell_waiting(lab: Lab, runs: list[Run]) -> None:
-    """Name what is still here, if anything was when it was sent or somebody left early."""
-    from launchbay.cli.ls import tell_waiting  # noqa: PLC0415
-    from launchbay.runstore.store import Query  # noqa: PLC0415
-
-    if any(map(waits_here, runs)):
-        tell_waiting(lab.store.runs(Query(ids=[run.id for run in runs])))
 
 
 def _wants_redone(draft: Draft, *, quiet: bool) -> bool:
@@ -127,7 +127,7 @@ def _wants_redone(draft: Draft, *, quiet: bool) -> bool:
     from launchbay.sync.compare import changed_paths  # noqa: PLC0415
 
     older = draft.under_older_code
-    tree = draft.project.bay / "snapshots" / older[-1].code
+    tree = rundir.code_folder(draft.project.bay, older[-1].code)
     changed = changed_paths(draft.listing, tree)
     named = ", ".join(changed[:3]) + (" …" if len(changed) > 3 else "")  # noqa: PLR2004
     text = f"{len(older)} succeeded under older code ({named or 'changed'} changed)"
@@ -137,7 +137,9 @@ def _wants_redone(draft: Draft, *, quiet: bool) -> bool:
     return click.confirm(f"{text}: redo?", default=False, err=True)
 
 
-def _explain_nothing(draft: Draft, *, quiet: bool) -> None:
+def _explain_nothing(draft: Draft, *, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo("[]")
     if quiet:
         return
     say("nothing to submit:")
@@ -145,5 +147,8 @@ def _explain_nothing(draft: Draft, *, quiet: bool) -> None:
         say(f"  {step.name}: {step.why}")
     if len(draft.steps) > 5:  # noqa: PLR2004
         say(f"  … and {len(draft.steps) - 5} more; `bay plan` lists all")
-    say("`bay results` shows what came out, `--again` runs everything once more")
+    if any(step.standing != "done" for step in draft.steps):
+        say("`bay watch` follows what is under way")
+    else:
+        say("`bay results` shows what came out, `--again` runs everything once more")
     sys.stderr.flush()

@@ -12,12 +12,12 @@ from launchbay.core.errors import BadRequest
 from launchbay.core.run import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from launchbay.core.run import Run
 
 NARROWEST = 6
-SENTENCES = frozenset({"why", "command"})
+SENTENCES = frozenset({"why", "command", "state", "note"})
 """Columns that are read from the left."""
 GAP = "  "
 COLOURS = {
@@ -50,8 +50,13 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def confirm(question: str, *, yes: bool) -> bool:
+def confirm(question: str, *, yes: bool, how: str = "add `--yes`") -> bool:
     """Ask before something that cannot be undone.
+
+    Args:
+        question: what is asked.
+        yes: whether it is answered already.
+        how: what whoever cannot be asked does.
 
     Raises:
         BadRequest: when nobody is there to answer and `--yes` was not given.
@@ -59,7 +64,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not interactive():
-        raise BadRequest(f"{question} — nobody is here to answer", hint="add `--yes`")
+        raise BadRequest(f"{question} — nobody is here to answer", hint=how)
     return click.confirm(question, default=False, err=True)
 
 
@@ -70,6 +75,14 @@ def screen_width() -> int | None:
     from shutil import get_terminal_size  # noqa: PLC0415 (dear, and a pipe does without)
 
     return get_terminal_size((80, 24)).columns
+
+
+def from_here(path: str) -> str:
+    """The path as one types it in this folder, or in one's home; all else as it is."""
+    here, home = f"{os.getcwd()}/", f"{os.path.expanduser('~')}/"  # noqa: PTH109, PTH111 (text)
+    if path.startswith(here):
+        return path.removeprefix(here)
+    return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
 def render_table(
@@ -137,14 +150,20 @@ def state_word(run: Run) -> str:
     return "cancelling" if run.cancel_requested and not run.state.final else str(run.state)
 
 
-def waits_here(run: Run) -> bool:
-    """Whether it is for this side to send it."""
-    return run.state is State.CREATED and not run.native_id and not run.cancel_requested
-
-
 def reason_of(run: Run) -> str:
     """Why it stands there, as far as anybody said."""
-    return run.status.reason or ("waits on this side" if waits_here(run) else "")
+    return run.status.reason or ("waits on this side" if run.waits_here else "")
+
+
+def tell_silences(silences: Mapping[str, str]) -> None:
+    """Which targets did not answer, and why: what is shown of their runs is older."""
+    for target, why in silences.items():
+        say(f"runs of {target} are as last seen: {why}")
+
+
+def waiting_words(run: Run) -> str:
+    """Which run waits, and for what."""
+    return f"{run.suffix} waits: {run.status.reason.removeprefix('waits ')}"
 
 
 def paint_states(text: str) -> str:

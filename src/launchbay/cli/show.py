@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import click
 
 from launchbay.cli.options import json_option, one, selection_options
 from launchbay.cli.record import render_moment, run_record
-from launchbay.cli.screen import reason_of, state_word
+from launchbay.cli.screen import reason_of, state_word, tell_silences
 from launchbay.core import rundir
-from launchbay.core.errors import BadRequest
+from launchbay.core.errors import BadRequest, BayError
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
 from launchbay.engine.logs import last_error, tail
@@ -40,7 +41,9 @@ def command(
         click.echo(lab.where(run))
         return
     if not no_refresh:
-        (run,) = lab.refresh([run]).runs
+        seen = lab.refresh([run])
+        (run,) = seen.runs
+        tell_silences(seen.silences)
     if as_json:
         click.echo(json.dumps(_record(run, lab), indent=1))
     else:
@@ -62,9 +65,9 @@ def _render(run: Run, lab: Lab) -> str:
         "resources": ", ".join(f"{key} {value}" for key, value in run.resources.items()),
         "code": run.code,
         "git": _render_git(record["git"]),
-        "made": record["created_at"],
-        "started": record["started_at"],
-        "ended": record["ended_at"],
+        "made": _render_time(run.created_at),
+        "started": _render_time(run.status.started_at),
+        "ended": _render_time(run.status.ended_at),
         "took": None if spent is None else render_span(spent),
         "launched by": " ".join(record["launched_by"]),
         "outputs": lab.outputs_of(run),
@@ -81,6 +84,11 @@ def _render(run: Run, lab: Lab) -> str:
         ]
     log = tail(lab, run, LOG_LINES)
     return "\n".join([*lines, "", "log:", *(f"  {line}" for line in log)] if log else lines)
+
+
+def _render_time(at: float | None) -> str | None:
+    """A moment as the clock of this computer shows it."""
+    return None if at is None else f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}"  # noqa: DTZ006
 
 
 def _headline(run: Run, lab: Lab) -> str:
@@ -123,10 +131,18 @@ def _record(run: Run, lab: Lab) -> dict[str, Any]:
         ],
         "shipped_to": lab.shipped_to(run),
         "resources": dict(run.resources),
-        "image": None,
+        "image": _read_image(lab, run),
         "env": _read_environment(lab, run),
         "timeline": _timeline(run),
     }
+
+
+def _read_image(lab: Lab, run: Run) -> str | None:
+    """What was asked for; None where nothing was, or the record is gone."""
+    try:
+        return lab.read_job(run).image or None
+    except BayError:
+        return None
 
 
 def _log_path(run: Run) -> str:
@@ -145,7 +161,7 @@ def _timeline(run: Run) -> list[list[str]]:
 
 def _read_environment(lab: Lab, run: Run) -> dict[str, str]:
     """The variables that were recorded, and those that the file set."""
-    path = lab.project.launch_folder(run.launch) / "environment.json"
+    path = lab.launch_folder(run) / "environment.json"
     try:
         recorded = dict(json.loads(path.read_text(errors="surrogateescape")))
     except (OSError, ValueError):
@@ -157,7 +173,7 @@ def _read_environment(lab: Lab, run: Run) -> dict[str, str]:
 
 
 def _read_git(lab: Lab, run: Run) -> dict[str, Any] | None:
-    path = lab.project.launch_folder(run.launch) / "git.json"
+    path = lab.launch_folder(run) / "git.json"
     try:
         git = dict(json.loads(path.read_text(errors="surrogateescape")))
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ import click
 
 from launchbay import backends
 from launchbay.cli.options import complete_targets, json_option
-from launchbay.cli.screen import render_table, screen_width
+from launchbay.cli.screen import from_here, render_table, screen_width
 from launchbay.cli.target_add import add, copy
 from launchbay.cli.target_edit import edit, remove, use
 from launchbay.cli.target_login import login
@@ -45,7 +45,10 @@ def show_all(*, as_json: bool) -> None:
         click.echo(json.dumps([_record(entry) for entry in entries], indent=1))
         return
     rows = [_row(entry) for entry in entries]
-    click.echo(render_table(COLUMNS, rows, width=screen_width(), keep=frozenset(COLUMNS)))
+    used = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
+    shown = [COLUMNS[at] for at in used]
+    cells = [[row[at] for at in used] for row in rows]
+    click.echo(render_table(shown, cells, width=screen_width(), keep=frozenset(COLUMNS)))
 
 
 @click.command("show")
@@ -79,7 +82,7 @@ def _row(entry: Entry) -> list[str]:
         f"{entry.name}{' *' if entry.default else ''}",
         entry.kind,
         *(render_inline(entry.written.get(key)) for key in SHOWN),
-        ", ".join(entry.sources) or "always there",
+        ", ".join(map(from_here, entry.sources)) or "always there",
     ]
 
 

@@ -15,7 +15,7 @@ from launchbay.config.edits import render_mapping
 from launchbay.config.paths import user_config_path
 from launchbay.config.schema import KUBERNETES, MACHINE, SLURM
 from launchbay.config.user_file import write_target
-from launchbay.core.errors import BadRequest, TargetError, Unauthorized
+from launchbay.core.errors import BadRequest, TargetError, Unauthorized, Unreachable
 from launchbay.core.nearest import suggest
 from launchbay.engine.access import log_in
 from launchbay.engine.arrival import Arrival, look_round
@@ -115,6 +115,7 @@ def add(
     elif confirm(f"write this to {path}?", yes=yes):
         write_target(path, name, options)
     else:
+        say("nothing was written")
         return 1
     lab = open_lab(writing=False)
     return print_findings(check_place(lab, name))
@@ -161,10 +162,21 @@ def _look_round(name: str, kind: str | None, flags: dict[str, str | None]) -> Ar
         if kind and (kind != KUBERNETES or flags["namespace"]):
             say(f"warning: {err}; so it is written as it was typed")
             return Arrival(kind=kind)
-        hint = "`--kind machine` or `--kind slurm` writes it unseen"
-        asks = f"type it in a terminal, which can ask; {hint}, then `bay target login {name}`"
-        wants_login = err.hint is not None and "bay target login" in err.hint
-        raise type(err)(str(err), hint=asks if wants_login else err.hint or hint) from err
+        raise type(err)(str(err), hint=_way_out(err, host)) from err
+
+
+def _way_out(err: TargetError, host: str) -> str:
+    """What helps somebody whose target cannot be looked at."""
+    unseen = "`--kind machine` or `--kind slurm` writes it unseen"
+    hint = err.hint or unseen
+    if "bay target login" in hint:
+        # There is no such target yet to log in to.
+        first = f"`ssh {host}` has to let you in"
+        return first if interactive() else f"{first}: type this in a terminal, which asks; {unseen}"
+    if isinstance(err, Unreachable) and host and "`sinfo`" not in hint:
+        context = "" if "@" in host else f"; no context of your `kubectl` is called `{host}` either"
+        return f"{hint}{context}; {unseen}"
+    return f"{hint}; `--kind machine` takes it without Slurm" if "`sinfo`" in hint else hint
 
 
 def _is_ssh(err: Unauthorized) -> bool:

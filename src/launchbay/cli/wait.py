@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @selection_options
 def command(*, lab: Lab, selection: Selection) -> int:
     """Wait until runs have ended; exit 0 only if all succeeded."""
+    lab.tell = say
     runs = tuple(chosen(lab, selection))
-    for seen in lab.follow(runs):
+    for seen in lab.follow(lab.catch_up(runs)):
         runs = seen.runs
     say(", ".join(f"{number} {state}" for state, number in count_states(runs).items()))
     return 0 if all(run.state is State.SUCCEEDED for run in runs) else 1

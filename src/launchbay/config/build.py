@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay.config.branches import Around, Builder
-from launchbay.config.configuration import is_local, layers_below
+from launchbay.config.configuration import is_local, is_this_machine, layers_below
 from launchbay.config.fields import CODE_IN_IMAGE
 from launchbay.config.files import Document, Notes
 from launchbay.config.grids import (
@@ -23,7 +23,6 @@ from launchbay.config.grids import (
 from launchbay.config.layers import DEFAULT_PYTHON, FLAG, Layer, Private, make_policy
 from launchbay.config.recipes import recipe_maker
 from launchbay.config.resources import FIELDS, FLAGS, parse_resource
-from launchbay.config.schema import MACHINE
 from launchbay.core.errors import BadRequest
 from launchbay.core.job import Argv, Resources
 from launchbay.core.nearest import suggest
@@ -78,8 +77,7 @@ def surround(
     typed.pop("parallel", None)
     if env:
         typed["env"] = dict(env)
-    here = entry.host is None and (entry.kind or MACHINE) == MACHINE
-    default = [] if here or not folder else _default_python(folder)
+    default = [] if is_this_machine(entry) or not folder else _default_python(folder)
     return Around(
         below=[*default, *layers_below(config, name, root=root)],
         flags=Layer(level=FLAG, values=typed),

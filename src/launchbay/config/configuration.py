@@ -133,10 +133,15 @@ def choose_target(name: str, config: Configuration) -> Target:
     return targets[name]
 
 
+def is_this_machine(target: Target) -> bool:
+    """Whether it is where we are, be that somebody's desk or a pod."""
+    return (target.kind or MACHINE) == MACHINE and target.host is None
+
+
 def is_local(target: Target) -> bool:
     """Whether `[local](remote)` means its first half there."""
     in_pod = "KUBERNETES_SERVICE_HOST" in os.environ or "NODE_NAME" in os.environ
-    return (target.kind or MACHINE) == MACHINE and target.host is None and not in_pod
+    return is_this_machine(target) and not in_pod
 
 
 def layers_below(config: Configuration, target: str, *, root: bool = True) -> list[Layer]:

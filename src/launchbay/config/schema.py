@@ -361,6 +361,14 @@ class KubeFile(Written, Common):
     )
     namespace: Text | None = Field(default=None, description="The cluster's namespace.")
     user: Text | None = Field(default=None, description="Whose work it is, as a label.")
+    context: Text | None = Field(
+        default=None,
+        description="The context of your `kubectl`; unset is the one that it uses by itself.",
+    )
+    endpoints: dict[str, Text] | None = Field(
+        default=None,
+        description="Addresses that pods reach by another name, `{PUBLIC: INSIDE}`.",
+    )
     prefix: Text | None = Field(
         default=None, description="A word in front of the runs' names; an empty one takes it away."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from launchbay.config.schema import UserConfig
 from launchbay.config.validation import find_problems
 from launchbay.core.errors import BadRequest, ConfigError, StoreError
 from launchbay.core.nearest import suggest
+from launchbay.core.whole import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,14 +108,9 @@ def _replace(path: Path, text: str) -> None:
     path = path.resolve()
     for folder in reversed([one for one in path.parents if not one.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
-    # Made with mode 600.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+    with replacing(path) as draft:
+        draft.touch(mode=0o600)
+        with draft.open("w", encoding="utf-8", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -48,6 +48,10 @@ class Facts:
     """What only its kind of target knows of itself, as plain data."""
 
 
+LOG_PIECE = 4 * 1024 * 1024
+"""The most of a log, in bytes, that is handed out at once: it is copied some times on its way."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogChunk:
     """A piece of a log; `cursor` asks for what follows it."""
@@ -69,7 +73,7 @@ class Finding:
 
 
 class Backend(Protocol):
-    """Drives one target. A backend holds no state: what lasts is in handles and on the target.
+    """Drives one target. What has to outlive the process is in handles and on the target.
 
     Every method may raise `Unreachable`; nothing it then leaves behind is lost, `discover` tells.
     """
@@ -103,7 +107,7 @@ class Backend(Protocol):
         """Ask to end them, do not wait; ended or gone already is fine."""
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
-        """What came since `cursor`, without waiting."""
+        """What came since `cursor`, at most a piece of it, without waiting."""
 
 
 @runtime_checkable
@@ -354,6 +358,64 @@ class Development(Protocol):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A batch object of a cluster, or a pod that stands alone."""
+
+    kind: str
+    """`job` or `pod`."""
+    name: str
+    state: str
+    """In the cluster's own sense: pending, running, succeeded, failed."""
+    created_at: float
+    run_id: str = ""
+    """Whose it is; empty for what is no run's."""
+    plan: str = ""
+    """What it was sent with, where we sent it."""
+
+
+@runtime_checkable
+class Workloads(Protocol):
+    """Shows people the objects of the cluster themselves, and lets them make and delete some."""
+
+    def make_pod(self, plan: Plan, *, name: str) -> str:
+        """Make a pod that stays until it is deleted, with what the plan's one job would find.
+
+        Its name is returned, which has a number behind it where the wanted one is taken.
+
+        Raises:
+            Rejected: when the cluster refuses it.
+        """
+
+    def render_pod(self, plan: Plan, *, name: str) -> str:
+        """The same as a document; nothing is sent."""
+
+    def prepare_manifest(self, plan: Plan, *, name: str, lasting: bool) -> dict[str, Any]:
+        """The object that would start the plan's one job, once all else that it needs is there.
+
+        Args:
+            plan: of one job.
+            name: what the object is called.
+            lasting: whether it is a pod that stays after the command.
+
+        Raises:
+            Rejected: when the cluster refuses what stands beside it.
+        """
+
+    def list_workloads(self, project: str) -> list[Workload]:
+        """The user's own of a project, whoever made them; nobody else's."""
+
+    def delete_workloads(self, workloads: Sequence[Workload]) -> None:
+        """Delete these, with what only they needed, and nothing else; gone already is fine."""
+
+    def deliver_to_pod(self, name: str, parcels: Sequence[Parcel]) -> None:
+        """Have files in the working folder of a pod, each whole or not at all.
+
+        Raises:
+            BadRequest: when no such pod of ours runs.
+        """
+
+
 @runtime_checkable
 class Diagnosis(Protocol):
     """Can be checked up."""
@@ -380,6 +442,7 @@ CAPABILITIES: Mapping[str, type] = {
     "Trial": Trial,
     "Foreground": Foreground,
     "Development": Development,
+    "Workloads": Workloads,
     "Diagnosis": Diagnosis,
 }
 """The optional abilities, by the name that the documentation gives them."""

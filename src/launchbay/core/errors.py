@@ -4,6 +4,7 @@
 BayError                 something failed; the message says what, the hint what to do
 ├── ConfigError          a file says something that cannot be
 ├── BadRequest           a command names something that does not exist, or more than one
+│   └── Overtaken        another bay, at the same time, did it first
 ├── Unsupported          the target cannot do what a job asks
 ├── MissingExtra         an optional package is not installed
 ├── StoreError           this side cannot write what it must remember
@@ -39,6 +40,10 @@ class BadRequest(BayError):
     """A command names something that does not exist, or more than one where one is meant."""
 
     exit_code = 2
+
+
+class Overtaken(BadRequest):
+    """Another bay, at the same time, did it first."""
 
 
 class Unsupported(BayError):

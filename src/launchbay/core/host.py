@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,8 +58,8 @@ class Host(Protocol):
         end, waits for that, and is raised.
         """
 
-    def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
-        """The file from `offset` to its present end; empty where there is no file."""
+    def read_bytes(self, path: Path, *, offset: int = 0, most: int | None = None) -> bytes:
+        """The file from `offset` to its present end, or so many bytes; empty without a file."""
 
     def write_bytes(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
         """Write the file whole or not at all; missing folders are made, for the owner only.
@@ -91,3 +92,14 @@ def encoded(text: str) -> bytes:
 def decoded(data: bytes) -> str:
     """The text that bytes stand for; what is no UTF-8 comes back as it was."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def decoded_so_far(data: bytes) -> tuple[str, int]:
+    """The text of a piece of a log, and how many bytes it stands for.
+
+    A character that is half written stays for the next piece; what is no UTF-8 is replaced.
+
+    >>> decoded_so_far("dü".encode()[:2])
+    ('d', 1)
+    """
+    return codecs.utf_8_decode(data, "replace", False)  # noqa: FBT003 (not the end)

@@ -26,7 +26,23 @@ class State(StrEnum):
         """Whether nothing more will happen by itself."""
         return self in FINAL
 
+    @property
+    def phrase(self) -> str:
+        """What is said of a run that stands there: it `has failed`, it `was cancelled`."""
+        return PHRASES[self]
 
+
+PHRASES = {
+    State.CREATED: "waits",
+    State.QUEUED: "waits",
+    State.RUNNING: "runs",
+    State.SUCCEEDED: "has succeeded",
+    State.FAILED: "has failed",
+    State.CANCELLED: "was cancelled",
+    State.LOST: "is lost",
+}
+FAILURES = frozenset({State.FAILED, State.LOST})
+"""What may be tried again."""
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST})
 
 
@@ -122,6 +138,16 @@ class Run:
     """When the target first said that it is lost."""
     created_at: float
     seen_at: float | None = None
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether no target knows of it, and it has not ended before that."""
+        return self.state is State.CREATED and not self.native_id
+
+    @property
+    def waits_here(self) -> bool:
+        """Whether it is for this side to send it."""
+        return self.is_unsent and not self.cancel_requested
 
     @property
     def state(self) -> State:

@@ -40,6 +40,11 @@ def run_folder(root: Path, run_id: str) -> Path:
     return root / "runs" / run_id
 
 
+def code_folder(root: Path, code: str) -> Path:
+    """Where frozen code is under a root, named by its content."""
+    return root / "snapshots" / code
+
+
 def attempt_folder(run: Path, number: int) -> Path:
     """Where one attempt's records are."""
     return run / "attempts" / str(number)

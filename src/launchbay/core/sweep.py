@@ -315,6 +315,8 @@ class Experiment:
     """Paths outside the project that travel with it, and where they land."""
     laid: tuple[str, ...] = ()
     """Paths of the project that travel although they are ignored."""
+    fetched: tuple[str, ...] = ()
+    """Paths of the project that do not travel, for the commands fetch them."""
     in_image: bool = False
     """Whether the code is in the image already."""
     subfolder: str = ""
@@ -322,3 +324,5 @@ class Experiment:
     """Whether it runs each time it is asked for, whatever was done before."""
     warnings: tuple[str, ...] = ()
     """What a person should know before it runs."""
+    notes: tuple[str, ...] = ()
+    """What a person may want to know of how it will."""

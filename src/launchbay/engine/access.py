@@ -13,7 +13,6 @@ from launchbay.core.backend import (
     Forwarding,
     Interactive,
     Room,
-    Staging,
     Trial,
 )
 from launchbay.core.errors import BadRequest, BayError, TargetError, Unsupported
@@ -25,6 +24,7 @@ from launchbay.core.run import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from launchbay.core.backend import Plan
     from launchbay.core.job import Recipe, Resources
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
@@ -121,7 +121,7 @@ def ask_capacity(lab: Lab, target: str | None) -> list[Offer]:
         TargetError: when it does not answer.
     """
     if target:
-        backend = lab.targets.open(target, looking=False).backend
+        backend = lab.targets.open(target, look="never").backend
         if not isinstance(backend, Capacity):
             raise Unsupported(f"`{target}` cannot say what is free")
         return [Offer(target=target, rooms=tuple(backend.capacity()))]
@@ -135,7 +135,7 @@ def ask_capacity(lab: Lab, target: str | None) -> list[Offer]:
 
 def _offer(lab: Lab, name: str) -> Offer | None:
     try:
-        backend = lab.targets.open(name, looking=False).backend
+        backend = lab.targets.open(name, look="never").backend
         if not isinstance(backend, Capacity):
             return None
         return Offer(target=name, rooms=tuple(backend.capacity()))
@@ -172,27 +172,25 @@ class Desk:
     """Whether the folder is there afterwards."""
 
 
-def draft_desk(lab: Lab, *, target: str | None, resources: Mapping[str, str]) -> Draft:
+def draft_desk(
+    lab: Lab, *, target: str | None, resources: Mapping[str, str], bare: bool = False
+) -> Draft:
     """What a run of this project would be given there, as its file says and flags over it.
+
+    Args:
+        lab: the lab.
+        target: where; None is where the project runs.
+        resources: flags.
+        bare: whether only the root of the files counts, and no model or dataset.
 
     Raises:
         BadRequest: when the file describes no run.
     """
-    from launchbay.core.sweep import Choice  # noqa: PLC0415
-    from launchbay.engine.launch import outline  # noqa: PLC0415
+    from launchbay.engine.launch import draft_one  # noqa: PLC0415
     from launchbay.engine.settings import Wish  # noqa: PLC0415
-    from launchbay.engine.steps import Request  # noqa: PLC0415
 
-    words = () if lab.settings.path else ("sh",)
-    wish = Wish(words=words, resources=resources, target=target)
-    experiment, name = lab.settings.experiment(wish)
-    listing = lab.settings.scan(experiment, lab.project.bay)
-    request = Request(experiment=replace(experiment, always=True), choice=Choice(limit=1))
-    draft, steps = outline(lab, request, target=name, listing=listing, looking=True)
-    found = tuple(steps)
-    if not found:
-        raise BadRequest("the file describes no run", hint="`bay plan` shows what it describes")
-    return replace(draft, steps=found)
+    words = () if lab.settings.path and not bare else ("sh",)
+    return draft_one(lab, Wish(words=words, resources=resources, target=target, root=bare))
 
 
 def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str = "") -> Desk:
@@ -201,45 +199,72 @@ def make_desk(lab: Lab, draft: Draft, command: Sequence[str], *, subfolder: str 
     Raises:
         Unsupported: when the target cannot do that, or not with what is asked for.
     """
-    from launchbay.engine.dev_limits import within_limits  # noqa: PLC0415
-    from launchbay.engine.environments import build_environments  # noqa: PLC0415
-    from launchbay.engine.project import ensure_project  # noqa: PLC0415
     from launchbay.engine.targets import KUBERNETES  # noqa: PLC0415
-    from launchbay.sync.snapshot import freeze  # noqa: PLC0415
 
     place, backend = draft.place, draft.place.backend
     if not isinstance(backend, Development):
         raise Unsupported(f"`{place.name}` gives nobody a place to work by hand")
-    recipe = _alone(draft.steps[0].recipe)
-    recipe = replace(recipe, resources=within_limits(recipe, place.name, lab.tell))
-    job = _desk_job(draft, recipe, subfolder)
-    # Before anything is written: what cannot be is said at once.
-    backend.plan([job])
-    lab.project = ensure_project(lab.project)
-    frozen = freeze(draft.listing, lab.project.bay)
-    pythons = build_environments(
-        place, [recipe.python], code=frozen.id, tree=frozen.tree, tell=lab.tell
-    )
-    if isinstance(backend, Staging):
-        backend.stage(frozen.id, frozen.tree)
-    python = pythons[recipe.python] if recipe.python else ""
-    entry = render_setup(modules=recipe.modules, python=python)
-    (plan,) = backend.plan([replace(job, snapshot=frozen.id, entry=entry)])
+    plan = furnish(lab, draft, limit=DEV_TIME, subfolder=subfolder)
+    (job,) = plan.jobs
     host, root = place.where.get("host"), place.where["root"]
     in_pod = place.where["kind"] == KUBERNETES
     folder = f"{root}/runs/{job.run_id}" if in_pod else f"{root}/dev/{job.run_id}"
     return Desk(
         argv=backend.dev_argv(plan, command=command, tell=lab.tell),
         where=folder if in_pod or not host else f"{host}:{folder}",
-        need=recipe.resources,
+        need=job.resources,
         stays=not in_pod,
     )
 
 
-def _alone(recipe: Recipe) -> Recipe:
+def furnish(lab: Lab, draft: Draft, *, limit: timedelta | None = None, subfolder: str = "") -> Plan:
+    """Have what the draft's first run would find where it would run; the plan of such a place.
+
+    Args:
+        lab: the lab.
+        draft: what a run would be given.
+        limit: how long it is for where nobody says.
+        subfolder: where in the code one stands.
+
+    Raises:
+        Unsupported: when the target cannot give what is asked for.
+    """
+    from launchbay.engine.environments import build_environments  # noqa: PLC0415
+    from launchbay.engine.project import ensure_project  # noqa: PLC0415
+    from launchbay.engine.sending import stage  # noqa: PLC0415
+    from launchbay.sync.snapshot import freeze  # noqa: PLC0415
+
+    place, backend = draft.place, draft.place.backend
+    recipe, plan = sketch_desk(lab, draft, limit=limit, subfolder=subfolder)
+    (job,) = plan.jobs
+    lab.project = ensure_project(lab.project)
+    frozen = freeze(draft.listing, lab.project.bay)
+    pythons = build_environments(
+        place, [recipe.python], code=frozen.id, tree=frozen.tree, tell=lab.tell
+    )
+    stage(lab, backend, {frozen.id})
+    python = pythons[recipe.python] if recipe.python else ""
+    entry = render_setup(modules=recipe.modules, python=python)
+    (plan,) = backend.plan([replace(job, snapshot=frozen.id, entry=entry)])
+    return plan
+
+
+def sketch_desk(
+    lab: Lab, draft: Draft, *, limit: timedelta | None = None, subfolder: str = ""
+) -> tuple[Recipe, Plan]:
+    """The same, before anything is written: what cannot be is said at once."""
+    from launchbay.engine.dev_limits import within_limits  # noqa: PLC0415
+
+    recipe = _alone(draft.steps[0].recipe, limit)
+    recipe = replace(recipe, resources=within_limits(recipe, draft.place.name, lab.tell))
+    (plan,) = draft.place.backend.plan([_desk_job(draft, recipe, subfolder)])
+    return recipe, plan
+
+
+def _alone(recipe: Recipe, limit: timedelta | None) -> Recipe:
     """What one person at one terminal needs of what a run would be given."""
-    limit = recipe.resources.time_limit or DEV_TIME
-    need = replace(recipe.resources, nodes=1, processes=1, time_limit=limit)
+    need = recipe.resources
+    need = replace(need, nodes=1, processes=1, time_limit=need.time_limit or limit)
     return replace(recipe, resources=need, policy=Policy())
 
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.core import rundir
 from launchbay.core.command import render
-from launchbay.core.errors import BadRequest
+from launchbay.core.errors import BadRequest, Overtaken
 from launchbay.core.job import Job, Policy, Resources, from_record
 from launchbay.core.naming import launch_tag
 from launchbay.core.python import parse_python, render_setup
 from launchbay.core.run import Run, State, Status
 from launchbay.engine.environments import build_environments
 from launchbay.engine.launch import (
-    LATELY_S,
-    arranger,
     carry_code,
     labels_of,
     next_attempt,
@@ -26,6 +24,7 @@ from launchbay.engine.plans import find_job, keep_plans, kept_plans
 from launchbay.engine.project import owned_launch
 from launchbay.engine.record import record_launch
 from launchbay.engine.sending import send, stage
+from launchbay.engine.shipping import Arranger
 from launchbay.engine.steps import render_resources
 from launchbay.runstore.store import Query
 from launchbay.sync.snapshot import freeze
@@ -66,12 +65,15 @@ def rerun(
 
     Raises:
         BadRequest: when one has not ended, its folder is gone, or a secret of it is.
+        Overtaken: when another bay has begun a further attempt meanwhile.
     """
     for run in runs:
         if not run.state.final:
             raise BadRequest(
                 f"`{run.id}` is {run.state}", hint=f"end it first: `bay cancel {run.suffix}`"
             )
+    # Of several targets none begins when one of the runs cannot.
+    _refuse_overtaken(lab, runs)
     code = freeze(listing, lab.project.bay).id if listing else None
     sent: list[Run] = []
     for target in sorted({how.target or run.target for run in runs}):
@@ -83,7 +85,7 @@ def rerun(
 def _rerun_on(
     lab: Lab, target: str, runs: Sequence[Run], how: Rerun, code: str | None
 ) -> list[Run]:
-    place = lab.targets.open(target, lately_s=LATELY_S)
+    place = lab.targets.open(target, look="lately")
     tag, now = launch_tag(), lab.clock()
     again = [
         replace(
@@ -102,17 +104,36 @@ def _rerun_on(
     codes = {run.code for run in again}
     stage(lab, place.backend, codes)
     bulky = carry_code(lab, place, codes, [job.ship for job in jobs])
-    arrange = arranger(lab.settings, place, lab.project.folder, launch=tag, bulky=bulky)
+    arrange = Arranger(
+        settings=lab.settings, place=place, project=lab.project.folder, launch=tag, bulky=bulky
+    )
     jobs = [arrange(job) for job in _enter(lab, place, jobs)]
     with owned_launch(lab.project, tag) as folder:
         record_launch(lab, folder)
         plans = place.backend.plan(jobs)
-        note_carriage(lab, folder, jobs)
-        if not place.is_here:
-            keep_plans(folder, plans, target=target, place=place.where)
         with lab.store.transaction():
+            _refuse_overtaken(lab, runs)
+            note_carriage(lab, folder, jobs)
+            if not place.is_here:
+                keep_plans(folder, plans, target=target, place=place.where)
             lab.store.add(again)
         return send(lab, plans, again, place.backend)
+
+
+def _refuse_overtaken(lab: Lab, runs: Sequence[Run]) -> None:
+    """See that the runs are as they were when somebody decided to run them again."""
+    stored = lab.store.named([run.id for run in runs])
+    if moved := [run.suffix for run in runs if _is_other(run, stored.get(run.id))]:
+        raise Overtaken(
+            f"begun again, cancelled or removed in another terminal: {' '.join(moved[:5])}",
+            hint="`bay ls` shows what became of them",
+        )
+
+
+def _is_other(run: Run, now: Run | None) -> bool:
+    if now is None or now.attempt != run.attempt or now.state is not run.state:
+        return True
+    return now.cancel_requested and not run.cancel_requested
 
 
 def _next_job(lab: Lab, old: Run, new: Run, how: Rerun) -> Job:
@@ -135,7 +156,7 @@ def _enter(lab: Lab, place: Place, jobs: Sequence[Job]) -> list[Job]:
     entered = []
     for job in jobs:
         python = parse_python(job.python) if job.python else None
-        tree = lab.project.bay / "snapshots" / job.snapshot
+        tree = rundir.code_folder(lab.project.bay, job.snapshot)
         lines = build_environments(place, [python], code=job.snapshot, tree=tree, tell=lab.tell)
         entry = render_setup(modules=job.modules, python=lines[python]) if python else job.entry
         entered.append(replace(job, entry=entry))
@@ -148,7 +169,7 @@ def read_job(lab: Lab, run: Run) -> Job:
     Raises:
         BadRequest: when the folder is gone.
     """
-    kept = find_job(lab.project.launch_folder(run.launch), run.id)
+    kept = find_job(lab.launch_folder(run), run.id)
     if kept is not None:
         return kept
     path = lab.folder(run) / rundir.JOB
@@ -178,7 +199,7 @@ def rebuild(lab: Lab) -> int:
         store.add(new)
         lab.refresh(new)
         number += 1
-    lab.refresh(store.runs(Query(ids=sorted(elsewhere))) if elsewhere else [])
+    lab.refresh([*store.named(sorted(elsewhere)).values()])
     return len(folders) + len(elsewhere)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from launchbay.core import rundir
 from launchbay.core.job import CODE_ARCHIVE, CODE_FOLDER
 from launchbay.engine.storing import find_store
 from launchbay.sync.address import is_storage
@@ -36,9 +37,9 @@ def carry_code(
 
 def _upload(lab: Lab, code: str, to: str) -> None:
     # Few launches have code of that size.
-    from launchbay.backends.kubernetes_code import pack_code  # noqa: PLC0415
+    from launchbay.backends.kubernetes.packing import pack_code  # noqa: PLC0415
 
     bucket = find_store(lab.settings, to).open()
     if bucket.head(CODE_ARCHIVE) is None:
         lab.tell(f"sending the code to {to}")
-        bucket.put(CODE_ARCHIVE, b"".join(pack_code(lab.project.bay / "snapshots" / code)))
+        bucket.put(CODE_ARCHIVE, b"".join(pack_code(rundir.code_folder(lab.project.bay, code))))

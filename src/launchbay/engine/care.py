@@ -92,6 +92,7 @@ def remove_runs(
         StoreError: when a folder cannot be removed; those before it are.
     """
     _await_release(lab, [one.run for one in remains], sleep)
+    _refuse_living(lab, [one.run for one in remains])
     for group in by_place(one.run for one in remains if one.run.is_elsewhere):
         backend = lab.targets.reopen(group[0])
         if isinstance(backend, Disposal):
@@ -120,7 +121,7 @@ def find_waste(lab: Lab, *, older_s: float) -> list[Waste]:
         StoreError: when a run's own record cannot be read, so that nobody knows what it needs.
     """
     launches = lab.project.bay / "launches"
-    if any(launch_lives(lab.project, path.name) for path in _entries(launches)):
+    if any(launch_lives(path) for path in _entries(launches)):
         raise BadRequest("something is being launched here just now", hint="try again after it")
     roots = _roots(lab)
     needed = _references(lab, roots)
@@ -199,6 +200,21 @@ def _await_release(lab: Lab, runs: Sequence[Run], sleep: Callable[[float], None]
                     hint="try again in a minute",
                 )
             sleep(LOOK_EVERY_S)
+
+
+def _refuse_living(lab: Lab, runs: Sequence[Run]) -> None:
+    """See that nobody has begun one again since they were listed, and that nobody does."""
+    ids = [run.id for run in runs]
+    with lab.store.transaction():
+        stored = lab.store.named(ids)
+        for run in runs:
+            now = stored.get(run.id, run)
+            if now.attempt != run.attempt or not now.state.final:
+                raise BadRequest(
+                    f"`{run.id}` was begun again meanwhile; nothing was removed",
+                    hint=f"`bay cancel {run.suffix}` ends it",
+                )
+        lab.store.request_cancel(ids)
 
 
 def _roots(lab: Lab) -> list[Path]:

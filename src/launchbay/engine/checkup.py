@@ -22,6 +22,7 @@ from launchbay.core.backend import Diagnosis, Discovery, Finding
 from launchbay.core.errors import BadRequest, BayError, ConfigError, StoreError
 from launchbay.core.quantity import render_size, render_span
 from launchbay.engine.access import host_of
+from launchbay.engine.buckets import Buckets
 from launchbay.engine.catalogue import check_target
 from launchbay.engine.lab import Lab
 from launchbay.engine.open import open_lab
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 LEAST_FREE_BYTES = 1_000_000_000
 LOG_AGE_S = 7 * 24 * 3600
 LOG_TAIL_BYTES = 4096
+RETRIES_VARIABLE, QUICK_RETRIES = "BAY_DATA_RETRIES", "2"
 SKEW_S = 60.0
 """A difference of clocks that people notice."""
 
@@ -62,6 +64,7 @@ def check_up(start: Path, target: str | None = None) -> list[Finding]:
         skipped = Finding(level="warning", subject="targets", message="not checked before that")
         return [*findings, skipped]
     lab = _open(start)
+    findings += [] if target else check_bucket(lab, start)
     for name in [target] if target else lab.targets.names():
         findings += check_place(lab, name)
     return findings
@@ -160,6 +163,25 @@ def check_queue() -> Iterator[Finding]:
         )
 
 
+def check_bucket(lab: Lab, start: Path) -> Iterator[Finding]:
+    """Whether the bucket that mirrors the project answers, where there is one."""
+    try:
+        options = Buckets(lab.settings, start.absolute()).default()
+    except BadRequest:
+        return
+    # Somebody waits for the answer: a transfer would try for longer.
+    options = replace(options, env={RETRIES_VARIABLE: QUICK_RETRIES, **options.env})
+    try:
+        from launchbay.sync.bucket import open_bucket  # noqa: PLC0415 (dear, and few have one)
+
+        next(iter(open_bucket(options).walk()), None)
+    except BayError as err:
+        remedy = err.hint or "`bay data ls` asks it again"
+        yield Finding(level="problem", subject="bucket", message=str(err), remedy=remedy)
+    else:
+        yield Finding(level="ok", subject="bucket", message=f"{options.url} can be read")
+
+
 def check_place(lab: Lab, name: str) -> list[Finding]:
     """Whether a target can be used, and whether it runs what nobody here knows.
 
@@ -234,7 +256,7 @@ def _find_orphans(lab: Lab, backend: Backend) -> list[Finding]:
     if not isinstance(backend, Discovery):
         return []
     there = {one.run_id for one in backend.discover() if one.target == backend.target}
-    known = {run.id for run in lab.store.runs(Query(ids=sorted(there)))} if there else set()
+    known = lab.store.named(sorted(there)).keys()
     unknown = sorted(there - known)
     if not unknown:
         return []

@@ -72,6 +72,9 @@ def classify(lab: Lab, runs: Sequence[Run]) -> list[Run]:
 def _told(lab: Lab, run: Run) -> Run:
     log = read_end(lab, run)
     for rule in read_rules():
+        if run.status.reason.startswith(rule.reason):
+            # Another bay has read it already.
+            return run
         if rule.pattern.search(log):
             reason = f"{rule.reason} ({run.status.reason})"
             return replace(run, status=replace(run.status, cause=rule.cause, reason=reason))

@@ -8,6 +8,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launchbay.core import rundir
 from launchbay.sync.compare import same_content, tree_paths
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class CodeDifference:
 def find_code(lab: Lab, run: Run) -> Path | None:
     """The tree that the run's code was frozen to; None where it is gone, or there was none."""
     roots = (lab.project.bay, Path(run.place.get("root") or lab.project.bay))
-    trees = (root / "snapshots" / run.code for root in roots if run.code)
+    trees = (rundir.code_folder(root, run.code) for root in roots if run.code)
     return next((tree for tree in trees if tree.is_dir()), None)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import BadRequest, BayError, DataError
+from launchbay.core.whole import replacing
 from launchbay.engine.data import nearest
 from launchbay.engine.transfers import (
     Moving,
@@ -227,30 +226,17 @@ def _single(area: Area, step: Step, action: Callable[[], object], *, up: bool) -
 def _fetch(area: Area, step: Step, path: Path) -> None:
     """Bring one object to a path of any name; it appears whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=".bay-", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with replacing(path) as draft:
+        with draft.open("wb") as file:
             for chunk in area.bucket.read(step.key, etag=step.etag):
                 file.write(chunk)
             _check_size(file.tell(), step)
-        Path(draft).chmod(0o666 & ~_umask())
-        apply_details(Path(draft), area.bucket.details(step.key))
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+        apply_details(draft, area.bucket.details(step.key))
 
 
 def _check_size(size: int, step: Step) -> None:
     if size != step.size:
         raise DataError(f"{size} of {step.size} bytes came", hint="try again")
-
-
-def _umask() -> int:
-    """What new files are not allowed to have; there is no way but to set it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _into(key: str, name: str) -> str:

@@ -46,7 +46,7 @@ def deliver(lab: Lab, run: Run, files: Sequence[Path], *, to: str = "") -> Deliv
         Unsupported: when its target takes no files.
     """
     if run.state is State.CREATED or not run.native_id or run.state.final:
-        where = "it waits on this side" if run.state is State.CREATED else f"it is {run.state}"
+        where = "it waits on this side" if run.state is State.CREATED else f"it {run.state.phrase}"
         raise BadRequest(
             f"`{run.id}` does not run: {where}", hint="`bay ls --state running` shows what does"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from launchbay.config.paths import state_folder
 from launchbay.core.backend import Facts
 from launchbay.core.naming import digest
+from launchbay.core.whole import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +30,10 @@ def read_facts(where: Mapping[str, str]) -> Facts | None:
 def write_facts(where: Mapping[str, str], facts: Facts) -> None:
     """Keep what was seen; where it cannot be written, nobody is stopped by that."""
     path = _path(where)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.write_text(json.dumps(asdict(facts)))
-        draft.replace(path)
+        with replacing(path) as draft:
+            draft.write_text(json.dumps(asdict(facts)))
 
 
 def _path(where: Mapping[str, str]) -> Path:

@@ -36,6 +36,7 @@ from launchbay.core.backend import Outputs
 from launchbay.core.errors import BadRequest, StoreError, TargetError
 from launchbay.core.job import to_record
 from launchbay.core.run import Cause, Run, State, Status
+from launchbay.core.whole import replacing
 from launchbay.engine.code import find_code
 from launchbay.engine.results import tabulate
 from launchbay.runstore.store import Query
@@ -209,7 +210,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         StoreError: when it cannot be written.
     """
-    with _translated(), _draft(path) as draft:
+    with _translated(), _replacing(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
@@ -284,7 +285,7 @@ def _update(source: Path, place: Path, copy: Callable[[Path, Path], object]) -> 
         status = source.stat()
         if _is_copy(place, status):
             return None
-        with _draft(place) as draft:
+        with _replacing(place) as draft:
             copy(source, draft)
             draft.chmod(stat.S_IMODE(status.st_mode) | stat.S_IWUSR)
             # As it was before the copy began: what is written meanwhile is fetched next time.
@@ -304,15 +305,11 @@ def _is_copy(place: Path, status: os.stat_result) -> bool:
 
 
 @contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place at the end."""
+def _replacing(path: Path) -> Iterator[Path]:
+    """As `replacing`, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".bay-{os.getpid()}")
-    try:
+    with replacing(path) as draft:
         yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from launchbay.backends.depot_pull import (
     translated,
 )
 from launchbay.core import rundir
-from launchbay.core.errors import BayError, TargetError
+from launchbay.core.errors import BayError
 from launchbay.core.job import CLAIM
 from launchbay.engine.lab import CARRIAGE
 from launchbay.engine.signing import ARCHIVE, LOG
@@ -138,8 +138,11 @@ def fetch_wanted(lab: Lab, runs: Iterable[Run]) -> None:
             continue
         try:
             bring_home(lab, run, patterns)
-        except (BayError, TargetError) as err:
+        except BayError as err:
             lab.tell(f"{run.suffix}: its outputs did not come home: {err}")
+        except KeyboardInterrupt:
+            lab.tell("outputs did not all come home; `bay fetch` brings the rest")
+            raise
 
 
 def _remote(entry: Entry, run: Run) -> Remote:

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.kubernetes_calls import Kubectl
+from launchbay.backends.kubernetes.calls import Kubectl
 from launchbay.core.errors import Rejected, TargetError
 from launchbay.engine.arrival import Arrival, Question
 from launchbay.hosts.reach import reach
@@ -87,7 +87,7 @@ def look_at_cluster(name: str, answers: Mapping[str, str | None]) -> Arrival:
     kubectl = Kubectl(reach(host, name), name, namespace, context, kubeconfig)
     if not namespace:
         return _choose_namespace(kubectl, contexts.namespaces[context])
-    from launchbay.backends.kubernetes_facts import survey  # noqa: PLC0415 (only here)
+    from launchbay.backends.kubernetes.facts import survey  # noqa: PLC0415 (only here)
 
     return describe_cluster(survey(kubectl).details)
 
@@ -103,6 +103,9 @@ def describe_cluster(details: Mapping[str, Any]) -> Arrival:
         only = f"claim:{claims[0]}" if len(claims) == 1 else ""
         what = f"outputs_to: {', '.join(f'claim:{one}' for one in claims)}, a bucket or none"
         questions.append(Question(key="outputs_to", default=only, needed=True, what=what))
+    else:
+        what = "outputs_to: s3://BUCKET/PATH or none, unless each experiment says it"
+        questions.append(Question(key="outputs_to", default="", what=what))
     if queues:
         only = queues[0] if len(queues) == 1 else ""
         questions.append(Question(key="queue", default=only, choices=queues, needed=True))
@@ -167,7 +170,7 @@ def _lines(details: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _node_lines(nodes: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
-    from launchbay.backends.kubernetes_capacity import rooms_of  # noqa: PLC0415 (only here)
+    from launchbay.backends.kubernetes.capacity import rooms_of  # noqa: PLC0415 (only here)
 
     for room in rooms_of(nodes or (), []):
         count, gpus = room.total["nodes"], room.total.get("gpus", 0)

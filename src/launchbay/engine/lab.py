@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from launchbay.core import rundir
 from launchbay.core.errors import TargetError
-from launchbay.core.run import Run, State, Status
-from launchbay.engine.project import Project, launch_lives
-from launchbay.engine.watch import Look, by_place, look, went_on
+from launchbay.core.run import FAILURES, Run, State
+from launchbay.engine.watch import Look, by_place, ended_lately, look, removed, went_on
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from launchbay.core.backend import Backend, LogChunk
+    from launchbay.core.backend import Backend
     from launchbay.core.job import Job
     from launchbay.engine.again import Rerun
     from launchbay.engine.launch import Draft
+    from launchbay.engine.project import Project
     from launchbay.engine.settings import Settings
     from launchbay.engine.steps import Request, Step
     from launchbay.engine.targets import Targets
@@ -49,6 +49,11 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def attempts_of(runs: Sequence[Run]) -> list[int]:
+    """The number of each run's newest attempt."""
+    return [run.attempt for run in runs]
 
 
 class Lab:
@@ -142,18 +147,50 @@ class Lab:
 
     def refresh(self, runs: Sequence[Run]) -> Look:
         """Ask the targets, and remember what is new."""
+        known = self._sent_meanwhile(runs)
         with uncollected():
-            seen = look(runs, self.targets.reopen, clock=self.clock, recall=self._recall)
-        before = {run.id: run.attempt for run in runs}
-        seen = self._told(seen)
-        further = [run for run in seen.news if run.attempt > before[run.id]]
-        self.store.update(
-            replace(run, attempt=before[run.id], status=went_on(run.attempt)) for run in further
-        )
-        self.store.add(further)
-        self.store.update(run for run in seen.news if run.attempt == before[run.id])
+            seen = look(known, self.targets.reopen, clock=self.clock, recall=self._recall)
+        seen = self._remembered(self._told(seen), {run.id: run.attempt for run in known})
         self._bring_wanted(seen.news)
-        return self._fed(seen)
+        return self._fed(seen.compared_with(runs))
+
+    def _sent_meanwhile(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """The runs, with those that no target knows yet as the index has them: others send too."""
+        unsent = [run.id for run in runs if run.is_unsent]
+        if not unsent:
+            return runs
+        self._drop_unsent(unsent)
+        stored = self.store.named(unsent)
+        return [stored.get(run.id, removed(run)) if run.is_unsent else run for run in runs]
+
+    def _drop_unsent(self, ids: Sequence[str]) -> None:
+        """See to the end of what somebody wants ended and nobody is sending."""
+        if unwanted := self.store.unwanted(ids):
+            from launchbay.engine.feed import revoke  # noqa: PLC0415
+
+            revoke(self, sorted(unwanted))
+
+    def _remembered(self, seen: Look, before: Mapping[str, int]) -> Look:
+        """The look, once the index has what is new.
+
+        A run of which another bay has begun a further attempt is as that one left it: what we
+        asked after was the attempt before.
+        """
+        if not seen.news:
+            return seen
+        with self.store.transaction():
+            begun = self.store.newest_attempts([run.id for run in seen.news])
+            overtaken = {one for one, number in begun.items() if number > before[one]}
+            news = [run for run in seen.news if run.id not in overtaken]
+            further = [run for run in news if run.attempt > before[run.id]]
+            unwanted = self.store.unwanted([run.id for run in further])
+            self.store.update(
+                replace(run, attempt=before[run.id], status=went_on(run.attempt)) for run in further
+            )
+            self.store.add(replace(run, cancel_requested=run.id in unwanted) for run in further)
+            self.store.update(run for run in news if run.attempt == before[run.id])
+            theirs = self.store.named(sorted(overtaken))
+        return seen.amended(theirs)
 
     def _bring_wanted(self, news: Sequence[Run]) -> None:
         """Have at home what runs elsewhere that have just ended were asked for."""
@@ -171,12 +208,7 @@ class Lab:
             return seen
         from launchbay.engine.classify import classify  # noqa: PLC0415
 
-        told = {run.id: run for run in classify(self, seen.news)}
-        return replace(
-            seen,
-            runs=tuple(told.get(run.id, run) for run in seen.runs),
-            news=tuple(told.get(run.id, run) for run in seen.news),
-        )
+        return seen.amended({run.id: run for run in classify(self, seen.news)})
 
     def _recall(self, group: list[Run], backend: Backend) -> list[Run] | None:
         """The runs as the index has them, where their target was asked just now by anybody."""
@@ -191,10 +223,10 @@ class Lab:
         """The look, once what waits for a push has got it."""
         if not any(run.status.unfed or not run.native_id for run in seen.runs):
             return seen
-        from launchbay.engine.feed import feed, push, waits_here  # noqa: PLC0415
+        from launchbay.engine.feed import feed, push  # noqa: PLC0415
 
         push(self, seen.runs)
-        if not any(map(waits_here, seen.runs)):
+        if not any(run.waits_here for run in seen.runs):
             return seen
         sent = {run.id: run for run in feed(self, seen.runs)}
         now = tuple(sent.get(run.id, run) for run in seen.runs)
@@ -211,16 +243,30 @@ class Lab:
         while True:
             began = self.clock()
             seen = self.refresh(runs)
-            runs = seen.runs
             took_s = self.clock() - began
             yield seen
-            if any(run.state.final for run in seen.news) and self.retry(seen.news):
-                runs = self.store.runs(Query(ids=[run.id for run in runs]))
-            if all(run.state.final for run in runs):
+            runs = self._tried_again(seen)
+            # An attempt that has come meanwhile was not in the look, even if it has ended too.
+            if all(run.state.final for run in runs) and attempts_of(runs) == attempts_of(seen.runs):
                 return
             wait_s = SHORTEST_WAIT_S if seen.news else min(wait_s * 1.5, LONGEST_WAIT_S)
             # Looking at thousands is work too: a small share of the machine is enough for it.
             self._sleep(max(wait_s, min(LOOKING_SHARE * took_s, LONGEST_REST_S)))
+
+    def catch_up(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs as they are now, once what failed while nobody followed was tried again."""
+        self.retry(ended_lately(runs, self.clock()))
+        ids = list(dict.fromkeys(run.id for run in runs))
+        known = self.store.named(ids)
+        return [known[one] for one in ids if one in known]
+
+    def _tried_again(self, seen: Look) -> Sequence[Run]:
+        """The runs of a look, once what failed has a further attempt, whoever began it."""
+        if not any(run.state in FAILURES for run in seen.news):
+            return seen.runs
+        self.retry(seen.news)
+        stored = self.store.named([run.id for run in seen.news])
+        return [stored.get(run.id, run) for run in seen.runs]
 
     def retry(self, runs: Sequence[Run]) -> list[Run]:
         """Try again what failed in a way that its `retries` names."""
@@ -229,15 +275,15 @@ class Lab:
         return retry(self, runs)
 
     def cancel(self, runs: Sequence[Run]) -> None:
-        """Ask for the end of runs; those that ended already are left alone."""
-        open_runs = [run for run in runs if not run.state.final]
-        self.store.request_cancel([run.id for run in open_runs])
-        for run in open_runs:
-            if not run.native_id and not launch_lives(self.project, run.launch):
-                # Nobody has sent it, and now nobody will.
-                gone = Status(state=State.CANCELLED, reason="cancelled before it was sent")
-                self.store.update([replace(run, status=gone)])
-        for group in by_place(run for run in open_runs if run.native_id):
+        """Ask for the end of runs, as they are now; what has failed is not tried again.
+
+        What another bay is sending just now is ended by it.
+        """
+        ids = [run.id for run in runs]
+        self.store.request_cancel(ids)
+        self._drop_unsent(ids)
+        now = self.store.named(ids).values()
+        for group in by_place(run for run in now if run.native_id and not run.state.final):
             self.targets.reopen(group[0]).cancel([run.handle for run in group])
 
     def settle(self, runs: Sequence[Run]) -> None:
@@ -248,7 +294,7 @@ class Lab:
         """
         self.cancel(runs)
         deadline = self.clock() + SETTLE_S
-        for seen in self.follow(runs):
+        for seen in self.follow([*self.store.named([run.id for run in runs]).values()]):
             if self.clock() > deadline:
                 left = [run.id for run in seen.runs if not run.state.final]
                 raise TargetError(f"{len(left)} runs did not end: {', '.join(left[:5])}")
@@ -266,7 +312,7 @@ class Lab:
         return f"{host}:{root}/runs/{run.id}" if host else str(self.folder(run))
 
     def _where_in_cluster(self, run: Run) -> str:
-        from launchbay.backends.kubernetes_words import ON_CLAIM  # noqa: PLC0415
+        from launchbay.backends.kubernetes.words import ON_CLAIM  # noqa: PLC0415
         from launchbay.engine.homing import claim_of  # noqa: PLC0415
 
         if claim := claim_of(self, run):
@@ -298,23 +344,3 @@ class Lab:
             return self.project.bay
         projects = self.store.projects()
         return projects[run.project][1] / ".bay" if run.project in projects else self.project.bay
-
-    def read_log(
-        self, run: Run, *, rank: int = 0, cursor: str = "", whole: bool = True
-    ) -> LogChunk:
-        """What the run's present attempt printed since `cursor`.
-
-        Args:
-            run: whose log.
-            rank: of which of its processes.
-            cursor: where an earlier piece ended; empty is the beginning.
-            whole: whether all of it from the beginning is wanted at once, however long it is.
-        """
-        gone = run.state.final and not self.folder(run).is_dir()
-        if run.is_elsewhere or (gone and not cursor):
-            from launchbay.engine.logs import read_kept, read_on  # noqa: PLC0415
-
-            if cursor:
-                return read_on(self, run, rank, cursor)
-            return read_kept(self, run, rank, whole=whole)
-        return self.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)

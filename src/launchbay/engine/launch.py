@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from launchbay.core.backend import Foreground, Plan, Weighing
 from launchbay.core.command import render
-from launchbay.core.errors import Unsupported
+from launchbay.core.errors import BadRequest, Unsupported
 from launchbay.core.job import IN_IMAGE, Job
 from launchbay.core.naming import launch_tag, run_id
 from launchbay.core.python import Python, render_setup
 from launchbay.core.run import Run, State, Status
+from launchbay.core.sweep import Choice
 from launchbay.engine.environments import build_environments, foresee_environments
 from launchbay.engine.plans import keep_plans
 from launchbay.engine.project import Project, ensure_project, owned_launch
 from launchbay.engine.record import record_launch
 from launchbay.engine.sending import accepted, send, stage
+from launchbay.engine.shipping import Arranger
 from launchbay.engine.steps import Frame, Request, SameCode, Step, render_resources
-from launchbay.engine.targets import KUBERNETES
 from launchbay.sync.snapshot import Listing, freeze
 
 if TYPE_CHECKING:
@@ -30,14 +31,9 @@ if TYPE_CHECKING:
 
     from launchbay.core.job import Recipe, Ship
     from launchbay.engine.lab import Lab
-    from launchbay.engine.settings import Settings
+    from launchbay.engine.settings import Settings, Wish
     from launchbay.engine.targets import Place
     from launchbay.engine.vault import Vault
-
-LATELY_S = 600.0
-"""How long what was seen of a target counts for launches."""
-SOON_S = 20.0
-"""The same where people make what they need by a command of their own, as claims."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +84,8 @@ def outline(
         listing: today's code.
         looking: whether to look round at the target, or to take it as last seen.
     """
-    place = lab.targets.open(target, looking=looking, lately_s=_lately(lab, target))
-    plan = Draft(
+    place = lab.targets.open(target, look="lately" if looking else "never")
+    draft = Draft(
         request=request,
         project=lab.project,
         place=place,
@@ -97,20 +93,15 @@ def outline(
         same_code=SameCode(lab, listing),
         settings=lab.settings,
     )
-    return plan, _frame(lab, plan, lab.clock()).steps()
+    return draft, _frame(lab, draft, lab.clock()).steps()
 
 
-def _lately(lab: Lab, target: str) -> float:
-    kind = lab.settings.targets().get(target, {}).get("kind")
-    return SOON_S if kind == KUBERNETES else LATELY_S
-
-
-def _frame(lab: Lab, plan: Draft, now: float) -> Frame:
+def _frame(lab: Lab, draft: Draft, now: float) -> Frame:
     return Frame(
-        request=plan.request,
-        project=plan.project,
-        target=plan.place.name,
-        same_code=plan.same_code,
+        request=draft.request,
+        project=draft.project,
+        target=draft.place.name,
+        same_code=draft.same_code,
         store=lab.store,
         now=now,
     )
@@ -118,40 +109,56 @@ def _frame(lab: Lab, plan: Draft, now: float) -> Frame:
 
 def draft(lab: Lab, request: Request, *, target: str, listing: Listing) -> Draft:
     """Expand the grid and decide about each point; writes nothing."""
-    plan, steps = outline(lab, request, target=target, listing=listing, looking=True)
-    return replace(plan, steps=tuple(steps))
+    found, steps = outline(lab, request, target=target, listing=listing, looking=True)
+    return replace(found, steps=tuple(steps))
+
+
+def draft_one(lab: Lab, wish: Wish) -> Draft:
+    """The first run alone, as if nothing had run before; the project is as it is called there.
+
+    Raises:
+        BadRequest: when the file describes no run.
+    """
+    experiment, target = lab.settings.experiment(wish)
+    lab.project = replace(lab.project, name=experiment.project)
+    listing = lab.settings.scan(experiment, lab.project.bay)
+    request = Request(experiment=replace(experiment, always=True), choice=Choice(limit=1))
+    found = draft(lab, request, target=target, listing=listing)
+    if not found.steps:
+        raise BadRequest("the file describes no run", hint="`bay plan` shows what it describes")
+    return found
 
 
 Deliver = Callable[[Sequence[Plan], Sequence[Run]], list[Run]]
 
 
-def launch(lab: Lab, plan: Draft) -> list[Run]:
+def launch(lab: Lab, draft: Draft) -> list[Run]:
     """Freeze the code, build environments, remember the runs, send them; returns them as they are.
 
     Whatever interrupts this, the next launch of the same experiment goes on where it stopped.
     What others did since the draft is looked at again.
     """
-    backend = plan.place.backend
-    return _launch(lab, plan, lambda plans, runs: send(lab, plans, runs, backend))
+    backend = draft.place.backend
+    return _launch(lab, draft, lambda plans, runs: send(lab, plans, runs, backend))
 
 
-def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
-    """Make the plan's first point ready as a new run, and return the argv that runs it.
+def launch_here(lab: Lab, draft: Draft) -> tuple[Run, list[str]]:
+    """Make the draft's first point ready as a new run, and return the argv that runs it.
 
     Raises:
         Unsupported: when the target is not this machine.
     """
-    backend, request = plan.place.backend, plan.request
+    backend, request = draft.place.backend, draft.request
     if not isinstance(backend, Foreground):
-        raise Unsupported(f"`{plan.place.name}` cannot run in this terminal")
+        raise Unsupported(f"`{draft.place.name}` cannot run in this terminal")
     first = replace(
-        plan,
+        draft,
         request=replace(
             request,
             experiment=replace(request.experiment, always=True),
             choice=replace(request.choice, limit=1),
         ),
-        steps=tuple(replace(step, how="new") for step in plan.steps[:1]),
+        steps=tuple(replace(step, how="new") for step in draft.steps[:1]),
     )
     argv: list[str] = []
 
@@ -166,32 +173,32 @@ def launch_here(lab: Lab, plan: Draft) -> tuple[Run, list[str]]:
     return run, argv
 
 
-def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
+def _launch(lab: Lab, draft: Draft, deliver: Deliver) -> list[Run]:
     lab.project = project = ensure_project(lab.project)
-    plan = replace(plan, project=project)
-    snapshot = freeze(plan.listing, project.bay)
+    draft = replace(draft, project=project)
+    snapshot = freeze(draft.listing, project.bay)
     # `bay clean` leaves alone what is young.
     os.utime(snapshot.tree)
     # Before anything is cancelled or sent: a failure leaves nothing half done.
     activations = build_environments(
-        plan.place,
-        [step.recipe.python for step in plan.to_submit],
+        draft.place,
+        [step.recipe.python for step in draft.to_submit],
         code=snapshot.id,
         tree=snapshot.tree,
         tell=lab.tell,
     )
-    origin = _lay_out(lab, plan)
-    stage(lab, plan.place.backend, {snapshot.id})
-    ships = [step.recipe.ship for step in plan.to_submit]
-    bulky = carry_code(lab, plan.place, [snapshot.id], ships)
-    replaced = [step.run for step in plan.steps if step.how == "replace" and step.run]
+    origin = _lay_out(lab, draft)
+    stage(lab, draft.place.backend, {snapshot.id})
+    ships = [step.recipe.ship for step in draft.to_submit]
+    bulky = carry_code(lab, draft.place, [snapshot.id], ships)
+    replaced = [step.run for step in draft.steps if step.how == "replace" and step.run]
     if replaced:
         lab.settle(replaced)
     tag = launch_tag()
     with owned_launch(project, tag) as folder:
         record_launch(lab, folder)
         made = _Launch(
-            plan,
+            draft,
             code=snapshot.id,
             tag=tag,
             now=lab.clock(),
@@ -205,42 +212,55 @@ def _launch(lab: Lab, plan: Draft, deliver: Deliver) -> list[Run]:
             taken = lab.store.suffixes()
             runs = [made.run(step, lambda name: _fresh_id(name, taken)) for step in steps]
             jobs = made.jobs(steps, runs)
-            plans = plan.place.backend.plan(jobs)
+            plans = draft.place.backend.plan(jobs)
             note_carriage(lab, folder, jobs)
-            if not plan.place.is_here:
-                keep_plans(folder, plans, target=plan.place.name, place=plan.place.where)
+            if not draft.place.is_here:
+                keep_plans(folder, plans, target=draft.place.name, place=draft.place.where)
             lab.store.add(runs)
         # What an earlier launch left over has that one's code.
-        stage(lab, plan.place.backend, {run.code for run in runs} - {snapshot.id})
+        stage(lab, draft.place.backend, {run.code for run in runs} - {snapshot.id})
         return deliver(plans, runs)
 
 
-def _lay_out(lab: Lab, plan: Draft) -> str:
-    if plan.request.origin is None:
+def _lay_out(lab: Lab, draft: Draft) -> str:
+    if draft.request.origin is None:
         return ""
     from launchbay.engine.origin import lay_out  # noqa: PLC0415 (few launches have one)
 
-    return lay_out(lab, plan.request.origin, plan.place)
+    return lay_out(lab, draft.request.origin, draft.place)
 
 
-def preview(plan: Draft, steps: Sequence[Step]) -> list[str]:
+def preview(draft: Draft, steps: Sequence[Step]) -> list[str]:
     """Exactly what would be sent for these steps, the random end of each run id left open."""
-    return [one.document for one in sketch(plan, steps)]
+    return [one.document for one in sketch(draft, steps)]
 
 
-def sketch(plan: Draft, steps: Sequence[Step]) -> list[Plan]:
-    """The plans that would be sent for these steps."""
+def sketch(
+    draft: Draft,
+    steps: Sequence[Step],
+    *,
+    tag: str = "",
+    fresh_id: Callable[[str], str] = "{}-?????".format,
+) -> list[Plan]:
+    """The plans that would be sent for these steps.
+
+    Args:
+        draft: what they are of.
+        steps: some of its steps.
+        tag: the launch's, where there will be one.
+        fresh_id: from the name of a run to its id.
+    """
     made = _Launch(
-        plan,
-        code=plan.listing.id,
-        tag="",
+        draft,
+        code=draft.listing.id,
+        tag=tag,
         now=0.0,
         activations=foresee_environments(
-            plan.place, [step.recipe.python for step in steps], tree=plan.project.folder
+            draft.place, [step.recipe.python for step in steps], tree=draft.project.folder
         ),
     )
-    runs = [made.run(step, lambda name: f"{name}-?????") for step in steps]
-    return plan.place.backend.plan(made.jobs(steps, runs))
+    runs = [made.run(step, fresh_id) for step in steps]
+    return draft.place.backend.plan(made.jobs(steps, runs))
 
 
 class Check:
@@ -249,8 +269,8 @@ class Check:
     A sweep has many steps and few kinds of need; each is tried on the backend.
     """
 
-    def __init__(self, plan: Draft) -> None:
-        self._plan = plan
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._seen: dict[int, Recipe] = {}
 
     def __call__(self, step: Step) -> Step:
@@ -258,15 +278,15 @@ class Check:
         # Points that agree in what they are given share one recipe.
         if step.action == "submit" and id(step.recipe) not in self._seen:
             self._seen[id(step.recipe)] = step.recipe
-            preview(self._plan, [step])
+            preview(self._draft, [step])
         return step
 
 
 def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
     """The steps that still have to be sent: others may have been quicker."""
-    plan = made.plan
-    plan.same_code.add(made.code)
-    steps = _frame(lab, plan, made.now).again(plan.to_submit)
+    draft = made.draft
+    draft.same_code.add(made.code)
+    steps = _frame(lab, draft, made.now).again(draft.to_submit)
     return [step for step in steps if step.action == "submit"]
 
 
@@ -274,7 +294,7 @@ def _decide_again(made: _Launch, lab: Lab) -> list[Step]:
 class _Launch:
     """One launch: from steps to the rows and jobs that they become."""
 
-    plan: Draft
+    draft: Draft
     code: str
     tag: str
     now: float
@@ -287,15 +307,15 @@ class _Launch:
 
     def run(self, step: Step, fresh_id: Callable[[str], str]) -> Run:
         """The row that is stored before anything is sent."""
-        request, old = self.plan.request, step.run
+        request, old = self.draft.request, step.run
         if step.how == "resend" and old:
-            return replace(old, launch=self.tag, seen_at=self.now)
+            return replace(old, launch=self.tag, seen_at=self.now, cancel_requested=False)
         needs = render_resources(step.recipe.resources)
         if step.how in {"attempt", "replace"} and old:
             again = next_attempt(old, code=self.code, tag=self.tag, now=self.now)
             return replace(
                 again,
-                place=self.plan.place.where,
+                place=self.draft.place.where,
                 resources=needs,
                 note=request.note or old.note,
                 tags=request.tags or old.tags,
@@ -304,13 +324,13 @@ class _Launch:
             id=fresh_id(step.name),
             name=step.name,
             experiment=request.experiment.name,
-            project=self.plan.project.id,
+            project=self.draft.project.id,
             identity=step.identity,
-            target=self.plan.place.name,
-            place=self.plan.place.where,
+            target=self.draft.place.name,
+            place=self.draft.place.where,
             code=self.code,
             params=step.params,
-            command=self.plan.vault.mask(render(step.command)),
+            command=self.draft.vault.mask(render(step.command)),
             resources=needs,
             launch=self.tag,
             note=request.note,
@@ -321,10 +341,10 @@ class _Launch:
 
     def jobs(self, steps: Sequence[Step], runs: Sequence[Run]) -> list[Job]:
         """What the target is given for each row."""
-        arrange = arranger(
-            self.plan.settings,
-            self.plan.place,
-            self.plan.project.folder,
+        arrange = Arranger(
+            settings=self.draft.settings,
+            place=self.draft.place,
+            project=self.draft.project.folder,
             launch=self.tag,
             bulky=self.bulky,
         )
@@ -332,14 +352,14 @@ class _Launch:
 
     def _options(self, recipe: Recipe) -> Mapping[str, Any]:
         """What only some kinds of target understand, one mapping for runs that agree."""
-        if not self.plan.request.experiment.in_image:
+        if not self.draft.request.experiment.in_image:
             return recipe.options
         if id(recipe) not in self.marked:
             self.marked[id(recipe)] = {**recipe.options, "code": IN_IMAGE}
         return self.marked[id(recipe)]
 
     def _job(self, step: Step, run: Run) -> Job:
-        experiment, recipe = self.plan.request.experiment, step.recipe
+        experiment, recipe = self.draft.request.experiment, step.recipe
         return Job(
             run_id=run.id,
             attempt=run.attempt,
@@ -362,8 +382,8 @@ class _Launch:
             options=self._options(recipe),
             parallel=experiment.parallel,
             snapshot=run.code,
-            project_folder=str(self.plan.project.folder),
-            links=self.plan.listing.links if self.plan.place.is_here else {},
+            project_folder=str(self.draft.project.folder),
+            links=self.draft.listing.links if self.draft.place.is_here else {},
             folders=recipe.folders,
             ship=recipe.ship,
             fetch=recipe.fetch,
@@ -371,25 +391,8 @@ class _Launch:
             outputs=experiment.outputs,
             metrics=experiment.metrics,
             origin=self.origin,
-            labels=labels_of(run, self.plan.project),
+            labels=labels_of(run, self.draft.project),
         )
-
-
-def arranger(
-    settings: Settings,
-    place: Place,
-    project: Path,
-    *,
-    launch: str = "",
-    bulky: Mapping[str, str] | None = None,
-) -> Callable[[Job], Job]:
-    """What makes a job ready for its target; see `engine/shipping.py`."""
-    # Few launches have folders of their own, or ship.
-    from launchbay.engine.shipping import Arranger  # noqa: PLC0415
-
-    return Arranger(
-        settings=settings, place=place, project=project, launch=launch, bulky=bulky or {}
-    )
 
 
 def carry_code(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from launchbay.core import rundir
 from launchbay.core.backend import LogChunk
 from launchbay.core.errors import BayError, TargetError
+from launchbay.engine.kept_log import KeptLog, Mark, is_same_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from launchbay.core.run import Run
@@ -19,80 +20,104 @@ if TYPE_CHECKING:
 
 ERROR = re.compile(r"error|exception|killed|not found|denied|no such|failed|fatal", re.IGNORECASE)
 LOG_END = 20_000
-"""Characters."""
-COMPLETE = " complete"
-"""What stands behind the cursor of a log that will not grow any more."""
+"""Bytes."""
 NOTHING = "/"
 """A pattern that no output matches."""
 CHANGING = re.compile(r"0x[0-9a-f]+|/runs/[^/\s]+|\d+")
 
 
-def read_kept(lab: Lab, run: Run, rank: int, *, whole: bool = True) -> LogChunk:
-    """The whole log of a run elsewhere: what came home before, and what came since.
+def pieces(
+    lab: Lab, run: Run, *, rank: int = 0, cursor: str = "", copies: bool = True
+) -> Iterator[LogChunk]:
+    """What the run's present attempt printed since `cursor`, never more of it at once than a piece.
 
-    Once the run has ended and all of it is here, its target is not asked any more; where the target
-    does not answer, what is here counts.
+    What comes from elsewhere is kept here. Once the run has ended and all of it is here, its target
+    is not asked any more; where the target does not answer, what is here counts.
+
+    Args:
+        lab: the lab.
+        run: whose log.
+        rank: of which of its processes.
+        cursor: where an earlier piece ended; empty is the beginning.
+        copies: whether what was copied elsewhere will do, from which nobody can go on.
+
+    Raises:
+        TargetError: when the target does not answer, and nothing of the log is here.
     """
-    path = rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name(rank)
-    mark = path.with_suffix(".cursor")
-    before, cursor = _read(path), _read(mark)
-    if cursor.endswith(COMPLETE):
-        return LogChunk(text=before, cursor=cursor.removesuffix(COMPLETE))
-    try:
-        chunk = _read_rest(lab, run, rank, cursor, whole=whole)
-    except TargetError:
-        if copied := _read_copied(lab, run, rank):
-            return LogChunk(text=copied, cursor=cursor)
-        if not before:
-            raise
-        return LogChunk(text=before, cursor=cursor)
-    if run.state.final and not before and not chunk.text:
-        # It may have printed nothing, or be gone there.
-        copied = _read_copied(lab, run, rank) or _read_from_claim(lab, run, path)
-        return LogChunk(text=copied, cursor=chunk.cursor)
-    # Where the target has gone on to a further attempt, the log is another one.
-    text = before + chunk.text if _is_same_log(cursor, chunk.cursor) else chunk.text
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_bytes(text.encode("utf-8", "surrogateescape"))
-        mark.write_text(chunk.cursor + (COMPLETE if run.state.final and not chunk.more else ""))
-    return LogChunk(text=text, cursor=chunk.cursor, more=chunk.more)
-
-
-def read_on(lab: Lab, run: Run, rank: int, cursor: str) -> LogChunk:
-    """What came since `cursor` of the log of a run elsewhere, which is kept here, too."""
-    chunk = lab.targets.reopen(run).read_log(run.handle, rank=rank, cursor=cursor)
-    path = rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name(rank)
-    mark = path.with_suffix(".cursor")
-    ended = run.state.final and not chunk.more
-    # Only what follows what is here; a log of a further attempt is another one.
-    if _read(mark) == cursor and _is_same_log(cursor, chunk.cursor):
-        _append(path, mark, chunk, ended=ended)
-    return chunk
-
-
-def _is_same_log(cursor: str, later: str) -> bool:
-    return ":" not in cursor or cursor.partition(":")[0] == later.partition(":")[0]
-
-
-def _append(path: Path, mark: Path, chunk: LogChunk, *, ended: bool) -> None:
-    if not chunk.text and not ended:
+    if not run.native_id:
         return
-    with suppress(OSError), path.open("ab") as log:
-        log.write(chunk.text.encode("utf-8", "surrogateescape"))
-        log.flush()
-        mark.write_text(chunk.cursor + (COMPLETE if ended else ""))
+    kept = KeptLog(_path(lab, run, rank))
+    gone = run.state.final and not lab.folder(run).is_dir()
+    if run.is_elsewhere and cursor:
+        yield from _bring(lab, run, rank, cursor, kept)
+    elif run.is_elsewhere or (gone and not cursor):
+        yield from _from_the_beginning(lab, run, rank, kept, copies=copies)
+    else:
+        yield from _ask(lab, run, rank, cursor)
 
 
-def _read_rest(lab: Lab, run: Run, rank: int, cursor: str, *, whole: bool) -> LogChunk:
-    """Everything since `cursor`, in as many pieces as it takes, or the first of them."""
+def _from_the_beginning(
+    lab: Lab, run: Run, rank: int, kept: KeptLog, *, copies: bool
+) -> Iterator[LogChunk]:
+    """What came home before, and what came since."""
+    mark = kept.mark()
+    if mark.complete:
+        yield from kept.pieces(mark)
+        return
+    coming = _bring(lab, run, rank, mark.cursor, kept)
+    try:
+        first = next(coming)
+    except TargetError:
+        here = _copies(lab, run, rank, kept, mark) if copies else kept.pieces(mark)
+        found = next(here, None)
+        if found is None:
+            raise
+        yield found
+        yield from here
+        return
+    if run.state.final and not mark.size and not first.text:
+        # It may have printed nothing, or be gone there.
+        yield from _copies(lab, run, rank, kept, mark)
+        return
+    # Where the target has gone on to a further attempt, the log is another one.
+    if is_same_log(mark.cursor, first.cursor):
+        yield from kept.pieces(mark)
+    yield first
+    yield from coming
+
+
+def _copies(lab: Lab, run: Run, rank: int, kept: KeptLog, mark: Mark) -> Iterator[LogChunk]:
+    """What was copied of a log that is not to be had where it was written."""
+    if copied := _read_copied(lab, run, rank):
+        yield LogChunk(text=copied, cursor=mark.cursor)
+        return
+    if run.state.final and not mark.size:
+        _fetch_from_claim(lab, run)
+    # All of the file: `bay fetch` may have brought it.
+    yield from kept.pieces(kept.found())
+
+
+def _bring(lab: Lab, run: Run, rank: int, cursor: str, kept: KeptLog) -> Iterator[LogChunk]:
+    """What the target has since `cursor`, which is kept here, too."""
+    for chunk in _ask(lab, run, rank, cursor):
+        kept.add(chunk, after=cursor, ended=run.state.final and not chunk.more)
+        cursor = chunk.cursor
+        yield chunk
+
+
+def _ask(lab: Lab, run: Run, rank: int, cursor: str) -> Iterator[LogChunk]:
     backend = lab.targets.reopen(run)
-    chunk = backend.read_log(run.handle, rank=rank, cursor=cursor)
-    texts = [chunk.text]
-    while whole and chunk.more:
-        chunk = backend.read_log(run.handle, rank=rank, cursor=chunk.cursor)
-        texts.append(chunk.text)
-    return LogChunk(text="".join(texts), cursor=chunk.cursor, more=chunk.more)
+    more = True
+    while more:
+        chunk = backend.read_log(run.handle, rank=rank, cursor=cursor)
+        # Where nothing comes although more is there, the next look tries again.
+        more = chunk.more and chunk.cursor != cursor
+        cursor = chunk.cursor
+        yield chunk
+
+
+def _path(lab: Lab, run: Run, rank: int = 0) -> Path:
+    return rundir.attempt_folder(lab.folder(run), run.attempt) / rundir.log_name(rank)
 
 
 def _read_copied(lab: Lab, run: Run, rank: int) -> str:
@@ -112,51 +137,60 @@ def _read_copied(lab: Lab, run: Run, rank: int) -> str:
     return text
 
 
-def _read_from_claim(lab: Lab, run: Run, path: Path) -> str:
-    """The log of a run whose folder is on a volume claim; empty where it is not."""
+def _fetch_from_claim(lab: Lab, run: Run) -> None:
+    """Have here the log of a run whose folder is on a volume claim."""
     from launchbay.engine.fetch import bring_home  # noqa: PLC0415
     from launchbay.engine.homing import claim_of  # noqa: PLC0415
 
     if not run.is_elsewhere or not claim_of(lab, run):
-        return ""
+        return
     try:
         # Records and logs come in any case, and of outputs what is called so: nothing.
         bring_home(lab, run, [NOTHING])
     except BayError as err:
         lab.tell(f"{run.suffix}: its log is not to be had: {err}")
-    return _read(path)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return ""
-
-
-def read_all(lab: Lab, run: Run, *, rank: int = 0) -> str:
+def read_all(lab: Lab, run: Run) -> str:
     """The whole log of the present attempt; empty where there is none."""
-    if not run.native_id:
-        return ""
     try:
-        return lab.read_log(run, rank=rank).text
+        return "".join(chunk.text for chunk in pieces(lab, run))
     except TargetError:
         return ""
 
 
 def read_end(lab: Lab, run: Run) -> str:
-    """The end of the log, in which patterns are looked for."""
-    return read_all(lab, run)[-LOG_END:]
+    """The end of the log, in which patterns are looked for; empty where there is none."""
+    path = _path(lab, run)
+    if (not run.is_elsewhere or KeptLog(path).mark().complete) and path.is_file():
+        with suppress(OSError), path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LOG_END))
+            return file.read().decode("utf-8", "replace")
+    end = ""
+    with suppress(TargetError):
+        for chunk in pieces(lab, run):
+            end = (end + chunk.text)[-LOG_END:]
+    return end
+
+
+def bring_log(lab: Lab, run: Run) -> None:
+    """Have all of the log here.
+
+    Raises:
+        TargetError: when the target does not answer, and nothing of the log is here.
+    """
+    for _ in pieces(lab, run):
+        pass
 
 
 def tail(lab: Lab, run: Run, lines: int) -> list[str]:
     """The log's last lines."""
-    return read_all(lab, run).splitlines()[-lines:]
+    return read_end(lab, run).splitlines()[-lines:]
 
 
 def last_error(lab: Lab, run: Run) -> str:
     """The line that says why it failed: the last that looks like an error, else the last."""
-    lines = [line.strip() for line in read_all(lab, run).splitlines() if line.strip()]
+    lines = [line.strip() for line in read_end(lab, run).splitlines() if line.strip()]
     for line in reversed(lines[-50:]):
         if ERROR.search(line):
             return line[:200]

@@ -143,10 +143,10 @@ def adopted_launch(project: Project, tag: str) -> Iterator[Path | None]:
         os.close(descriptor)
 
 
-def launch_lives(project: Project, tag: str) -> bool:
-    """Whether the process that made the launch is still at it."""
+def launch_lives(folder: Path) -> bool:
+    """Whether a process is still at the launch of this folder."""
     try:
-        descriptor = os.open(project.launch_folder(tag) / "lock", os.O_RDWR)
+        descriptor = os.open(folder / "lock", os.O_RDWR)
     except OSError:
         return False
     try:

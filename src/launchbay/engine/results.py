@@ -61,7 +61,8 @@ def duration(run: Run, now: float) -> float | None:
     """Seconds since it started, or until it ended."""
     if run.status.started_at is None:
         return None
-    return max(0.0, (run.status.ended_at or now) - run.status.started_at)
+    # What is recorded is no finer, and the rest is noise in a table for programs.
+    return round(max(0.0, (run.status.ended_at or now) - run.status.started_at), 3)
 
 
 def parse_cell(text: str | None) -> Cell:

@@ -42,6 +42,8 @@ class Wish:
     target: str | None = None
     name: str | None = None
     style: Literal["flags", "hydra"] = "flags"
+    root: bool = False
+    """Whether the file's root counts also for a command of its own."""
 
 
 class Settings:
@@ -147,7 +149,9 @@ class Settings:
             ConfigError: when the file is wrong.
         """
         name, target = self._chosen_target(wish.target)
-        experiment = self._described(wish, (name, target))
+        experiment = self._described(wish, name, target)
+        experiment = self._placed(experiment, name, target)
+        experiment = self._remarked(experiment, name, target)
         if wish.name:
             experiment = replace(experiment, name=wish.name)
         if "parallel" in wish.resources:
@@ -158,45 +162,76 @@ class Settings:
             )
         return experiment, name
 
+    def _remarked(self, experiment: Experiment, name: str, target: Target) -> Experiment:
+        """The experiment with a word on what its commands are used to from elsewhere."""
+        from launchbay.config.configuration import is_this_machine  # noqa: PLC0415
+
+        if is_this_machine(target):
+            return experiment
+        from launchbay.engine.habits import habits_of  # noqa: PLC0415
+
+        found = habits_of(experiment, name, target.kind or "machine", self.folder)
+        warnings = [remark.text for remark in found if not remark.works]
+        return replace(
+            experiment,
+            warnings=(*experiment.warnings, *warnings),
+            notes=tuple(remark.text for remark in found if remark.works),
+        )
+
     def scan(self, experiment: Experiment, store: Path) -> Listing:
         """The project's code as it stands; writes nothing."""
         from launchbay.sync.snapshot import scan  # noqa: PLC0415
 
-        limit_mib = self.file.snapshot_limit if self.file else 100
         return scan(
             self.folder,
             store=store,
             code=experiment.code,
             laid=experiment.laid,
+            fetched=experiment.fetched,
             in_image=experiment.in_image,
             outputs=experiment.outputs,
-            limit_bytes=limit_mib * 1_000_000,
+            limit_bytes=self._limit_bytes,
         )
 
-    def scan_for(self, job: Job, store: Path) -> Listing:
+    def scan_for(self, job: Job, target: str, store: Path) -> Listing:
         """The code as it stands, by the rules of a job that was made before."""
+        from launchbay.config.configuration import is_local, resolve_targets  # noqa: PLC0415
         from launchbay.sync.snapshot import scan  # noqa: PLC0415
 
-        code = self.file.code if self.file else ()
         in_image = job.options.get("code") == IN_IMAGE
+        entry = resolve_targets(self.config).get(target)
+        at_home = entry is not None and is_local(entry)
+        laid, fetched = ((), ()) if at_home else self._apart(target, in_image=in_image)
         return scan(
             self.folder,
             store=store,
-            code=() if in_image else code,
-            laid=self._laid(None),
+            code=() if in_image or not self.file else self.file.code,
+            laid=laid,
+            fetched=fetched,
             in_image=in_image,
             outputs=job.outputs,
+            limit_bytes=self._limit_bytes,
         )
 
-    def _laid(self, target: str | None) -> tuple[str, ...]:
+    @property
+    def _limit_bytes(self) -> int:
+        return (self.file.snapshot_limit if self.file else 100) * 1_000_000
+
+    def _apart(self, target: str, *, in_image: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What travels to a target although it is ignored, and what does not for it is fetched."""
+        from launchbay.engine.downloads import find_downloads  # noqa: PLC0415
+
+        fetched = () if in_image else find_downloads(self.file, self.folder)
+        return self.laid_files(target), fetched
+
+    def laid_files(self, target: str) -> tuple[str, ...]:
         """What any place says of files that travel although they are ignored."""
         from launchbay.config.configuration import layers_below  # noqa: PLC0415
 
         entries = []
         if self.file:
             entries = [*(self.file.model or {}).values(), *(self.file.dataset or {}).values()]
-        below = layers_below(self.config, target) if target else ()
-        said = [layer.values.get("file") for layer in below]
+        said = [layer.values.get("file") for layer in layers_below(self.config, target)]
         said += [entry.file for entry in entries if entry]
         return tuple(dict.fromkeys(name for names in said for name in names or ()))
 
@@ -218,7 +253,8 @@ class Settings:
             message = f"the code is in an image, and `{name}` does not run the image's own"
             hint = "choose a Kubernetes with `--target`, or take `code: image` out"
             raise config_error([self.file.document.problem(("code",), message, hint)])
-        return replace(experiment, laid=self._laid(name), in_image=in_image)
+        laid, fetched = self._apart(name, in_image=in_image)
+        return replace(experiment, laid=laid, fetched=fetched, in_image=in_image)
 
     def rerun_with(self, resources: Mapping[str, str], *, fresh: bool, target: str | None) -> Rerun:
         """How to run again with flags of resources over what a job had."""
@@ -255,8 +291,10 @@ class Settings:
             problem = self.file.document.problem(("target",), str(err), err.hint)
             raise config_error([problem]) from err
 
-    def _described(self, wish: Wish, target: tuple[str, Target]) -> Experiment:
+    def _described(self, wish: Wish, name: str, target: Target) -> Experiment:
+        """What the file, or what was typed, says that runs on a target are."""
         from launchbay.config import build  # noqa: PLC0415
+        from launchbay.config.configuration import is_this_machine  # noqa: PLC0415
         from launchbay.config.schema import KUBE  # noqa: PLC0415
         from launchbay.engine.surroundings import (  # noqa: PLC0415
             check_variables,
@@ -266,6 +304,7 @@ class Settings:
         )
 
         typed = bool(wish.words or wish.script)
+        here = is_this_machine(target)
         if self.file is None and not typed:
             raise BadRequest(
                 "there is nothing to run: no command was typed and there is no `bay.yaml` here",
@@ -273,26 +312,24 @@ class Settings:
             )
         around = build.surround(
             self.config,
-            target,
+            (name, target),
             flags=wish.resources,
             env=wish.env,
-            private=private_of(self, typed=typed),
-            root=not typed,
+            private=private_of(self, typed=typed, here=here),
+            root=not typed or wish.root,
             folder=self.folder,
         )
         around = with_python_path(around, self.dotenv)
-        warnings = tuple(find_differences(self, around))
+        warnings = tuple(find_differences(self, around, target))
         if self.file is None or typed:
-            typed_one = replace(self._typed(wish, around), warnings=warnings)
-            return self._placed(typed_one, *target)
+            return replace(self._typed(wish, around), warnings=warnings)
         experiment = build.build_experiment(
             self.file, around, project_name=self.project_name, overrides=wish.params
         )
-        check_variables(self, experiment, target[1])
-        if target[0] == KUBE and self.config.kube and self.file.prefix is None:
+        check_variables(self, experiment, target)
+        if name == KUBE and self.config.kube and self.file.prefix is None:
             experiment = replace(experiment, prefix=self.config.kube.prefix or "")
-        experiment = replace(experiment, warnings=(*experiment.warnings, *warnings))
-        return self._placed(experiment, *target)
+        return replace(experiment, warnings=(*experiment.warnings, *warnings))
 
     def _typed(self, wish: Wish, around: Around) -> Experiment:
         from launchbay.config import build  # noqa: PLC0415
@@ -317,10 +354,15 @@ class Settings:
 
 
 def read_settings(start: Path, *, runs: bool = True) -> Settings:
-    """The settings of the project that `start` is in; its file must say what to run, if `runs`."""
+    """The settings of the project that `start` is in; its file must say what to run, if `runs`.
+
+    `$BAY_FILE` is read in place of the file that would be found.
+    """
     from launchbay.config.paths import find_project  # noqa: PLC0415
 
-    return Settings(find_project(start), path=find_experiment_file(start), runs=runs)
+    chosen = os.environ.get("BAY_FILE")
+    path = Path(chosen) if chosen else find_experiment_file(start)
+    return Settings(find_project(start), path=path, runs=runs)
 
 
 def read_settings_of(file: Path) -> Settings:

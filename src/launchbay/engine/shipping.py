@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launchbay.backends.kubernetes_words import CLAIMS_AT
+from launchbay.backends.kubernetes.words import CLAIMS_AT
 from launchbay.core.errors import Unsupported
 from launchbay.core.job import CLAIM, CODE_FOLDER, Folder
 from launchbay.core.naming import digest

@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from launchbay.core import rundir
 from launchbay.core.command import fill, render
 from launchbay.core.job import Policy
 from launchbay.core.naming import digest, marked, run_name
@@ -96,7 +97,7 @@ class SameCode:
 
     def __init__(self, lab: Lab, listing: Listing) -> None:
         self._listing = listing
-        self._snapshots = lab.project.bay / "snapshots"
+        self._bay = lab.project.bay
         self._own = lab.settings.own_files()
         self._known = {listing.id: True}
 
@@ -108,7 +109,7 @@ class SameCode:
         if not isinstance(code, str):
             return False
         if code not in self._known:
-            tree = self._snapshots / code
+            tree = rundir.code_folder(self._bay, code)
             same = tree.is_dir() and set(changed_paths(self._listing, tree)) <= self._own
             self._known[code] = same
         return self._known[code]
@@ -215,7 +216,7 @@ class Frame:
         for point in points:
             run = newest.get(point.identity)
             if run and run.state is State.CREATED and run.launch not in living:
-                living[run.launch] = launch_lives(self.project, run.launch)
+                living[run.launch] = launch_lives(self.project.launch_folder(run.launch))
             if (run is None or run.state is not State.SUCCEEDED) and point.identity in elsewhere:
                 run = elsewhere[point.identity]
             recipe = point.branch.recipe(point.params)

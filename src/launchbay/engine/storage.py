@@ -63,7 +63,7 @@ def find_storage(lab: Lab, target: str | None) -> Claims:
     if not target and entries.get(name, {}).get("kind") != KUBERNETES:
         having = [one for one, entry in entries.items() if entry.get("kind") == KUBERNETES]
         name = having[0] if len(having) == 1 else name
-    backend = lab.targets.open(name, looking=False).backend
+    backend = lab.targets.open(name, look="never").backend
     if not isinstance(backend, Claims):
         raise Unsupported(
             f"`{name}` has no claims", hint="name a Kubernetes: `bay storage … --target NAME`"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from launchbay.config.configuration import is_local
+from launchbay.config.configuration import is_local, is_this_machine
 from launchbay.config.dotenv import NEVER_SENT, without_devices
 from launchbay.config.fields import is_taken
 from launchbay.config.files import Notes
 from launchbay.config.layers import Layer, Private
+from launchbay.config.schema import KUBERNETES
 from launchbay.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -22,19 +24,30 @@ if TYPE_CHECKING:
     from launchbay.engine.settings import Settings
 
 PYTHON_PATH = "PYTHONPATH"
+ENDPOINT = "S3_ENDPOINT_URL"
+TRACKER_MODE = "WANDB_MODE"
+ONLY_HERE = frozenset({"offline", "dryrun"})
+"""What `.env` says of the tracker for work on this machine, and not for runs elsewhere."""
 
 
-def private_of(settings: Settings, *, typed: bool) -> Private:
+def private_of(settings: Settings, *, typed: bool, here: bool) -> Private:
     """What travels apart from all that is shown.
 
     A typed command is given the secrets that the file declares where they are there; it is not
     refused for the lack of one.
+
+    Args:
+        settings: what the configuration says.
+        typed: whether the command was typed.
+        here: whether it runs on this machine.
     """
     dotenv = {
         name: value
         for name, value in without_devices(settings.dotenv).items()
         if name != PYTHON_PATH and not is_taken(name)
     }
+    if not here and _is_only_here(dotenv):
+        del dotenv[TRACKER_MODE]
     declared = settings.file.secrets if settings.file else {}
     there = [name for name in declared if not typed or settings.vault.has(name)]
     return Private(dotenv=dotenv, secrets=tuple(there))
@@ -68,19 +81,44 @@ def check_variables(settings: Settings, experiment: Experiment, target: Target) 
     notes.settle()
 
 
-def find_differences(settings: Settings, around: Around) -> Iterator[str]:
+def find_differences(settings: Settings, around: Around, target: Target) -> Iterator[str]:
     """Where `.env` and another place say different things, and who wins; never the values."""
-    dotenv = settings.dotenv
+    dotenv = dict(settings.dotenv)
+    here = is_this_machine(target)
+    layers = (*around.below, *(_entries(settings.file) if settings.file else ()))
+    if not here and _is_only_here(dotenv):
+        said = dotenv.pop(TRACKER_MODE)
+        if not any(TRACKER_MODE in layer.values.get("env", {}) for layer in layers):
+            yield (
+                f"`{TRACKER_MODE}` of .env is left out: it is for this machine;"
+                f" `env: {{{TRACKER_MODE}: {said}}}` in the file is for runs elsewhere"
+            )
+    address = dotenv.get(ENDPOINT, "")
+    far = target.host is not None or target.kind == KUBERNETES
+    if far and _leads_back(address) and address not in (target.endpoints or {}):
+        yield (
+            f"`{ENDPOINT}` of .env means another machine there;"
+            f" `endpoints: {{'{address}': ADDRESS}}` of the target is what runs are given"
+        )
     for name in sorted(dotenv.keys() & NEVER_SENT):
         yield f"`{name}` of .env is left out: runs get the devices that they are given"
     for name in sorted(filter(is_taken, dotenv)):
         yield f"`{name}` of .env is left out: it belongs to the shell that starts a run"
-    entries = _entries(settings.file) if settings.file else ()
-    for layer in (*around.below, *entries):
+    for layer in layers:
         for name, value in layer.values.get("env", {}).items():
             if dotenv.get(name, value) != value:
                 winner, loser = (layer.level, ".env") if layer.own else (".env", layer.level)
                 yield f"`{name}` of {winner} is used; {loser} says something else"
+
+
+def _leads_back(address: str) -> bool:
+    """Whether an address means whatever machine it is used on."""
+    host = urlsplit(address).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _is_only_here(dotenv: Mapping[str, str]) -> bool:
+    return dotenv.get(TRACKER_MODE) in ONLY_HERE
 
 
 def _remedy(name: str) -> str:

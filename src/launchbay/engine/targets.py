@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from launchbay import backends
 from launchbay.core.backend import Backend, Facts, Opening, Survey
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from launchbay.engine.project import Project
 
 MACHINE, KUBERNETES = "machine", "kubernetes"
+When = Literal["now", "lately", "never"]
+LATELY_S = 600.0
+"""How long what was seen of a target counts for launches."""
+SOON_S = 20.0
+"""The same where people make what they need by a command of their own, as claims."""
 ROOT_ELSEWHERE = "~/bay"
 KEPT = ("look_every",)
 """Options of a target that matter as long as its runs do."""
@@ -70,14 +75,13 @@ class Targets:
         """Every target that the configuration names."""
         return sorted(self._entries())
 
-    def open(self, name: str, *, looking: bool = True, lately_s: float = 0.0) -> Place:
+    def open(self, name: str, *, look: When = "now") -> Place:
         """The target, with what is known of it.
 
         Args:
             name: what it is called.
-            looking: whether to look round there now; else what was last seen counts. This machine
-                is looked at in any case.
-            lately_s: what was seen within so many seconds counts as seen now.
+            look: whether to look round there now, only where nobody did lately, or never, so that
+                what was last seen counts. This machine is looked at in any case.
 
         Raises:
             BadRequest: when there is no target of that name.
@@ -90,8 +94,8 @@ class Targets:
         where = self._where(kind, options)
         backend = self._open(name, kind, {**options, "root": where["root"]}, None)
         facts = read_facts(where)
-        lately = facts is not None and 0 <= time.time() - facts.seen_at < lately_s
-        if isinstance(backend, Survey) and ((looking and not lately) or is_here(where)):
+        wanted = look == "now" or (look == "lately" and not _is_recent(facts, kind))
+        if isinstance(backend, Survey) and (wanted or is_here(where)):
             facts = backend.survey()
             if not is_here(where):
                 write_facts(where, facts)
@@ -138,3 +142,8 @@ class Targets:
         return self._load(kind)(
             Opening(target=name, options=options, root=root, facts=facts, secret=secret)
         )
+
+
+def _is_recent(facts: Facts | None, kind: str) -> bool:
+    lately_s = SOON_S if kind == KUBERNETES else LATELY_S
+    return facts is not None and 0 <= time.time() - facts.seen_at < lately_s

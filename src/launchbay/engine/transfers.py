@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -79,6 +81,17 @@ class Removal:
 
     area: Area
     entries: tuple[Entry, ...]
+
+
+def usual_engine(area: Area) -> Engine | None:
+    """What the first tool took: `s5cmd` where it is installed and can speak to the store.
+
+    None leaves it to what the files say of the bucket.
+    """
+    wanted = area.options.engine or os.environ.get("BAY_DATA_ENGINE")
+    if wanted or not area.options.url.startswith("s3://"):
+        return "s5cmd" if wanted == S5CMD else None
+    return "s5cmd" if shutil.which(S5CMD, path=area.options.env.get("PATH")) else None
 
 
 def plan_transfers(data: Data, areas: Sequence[Area], moving: Moving) -> list[Transfer]:

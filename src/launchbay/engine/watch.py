@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from launchbay.core.backend import Backend
 
 SECOND_LOOK_S = 60.0
+DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,24 @@ class Look:
     """Those that changed."""
     silences: Mapping[str, str]
     """Targets that did not answer, and what they said instead."""
+
+    def amended(self, known: Mapping[str, Run]) -> Look:
+        """The look, with what is known better of some runs, by their ids."""
+        return replace(
+            self,
+            runs=tuple(known.get(run.id, run) for run in self.runs),
+            news=tuple(known.get(run.id, run) for run in self.news),
+        )
+
+    def compared_with(self, before: Sequence[Run]) -> Look:
+        """The look, with what else has changed since the runs were last seen as news too."""
+        told = {run.id for run in self.news}
+        also = [
+            new
+            for old, new in zip(before, self.runs, strict=True)
+            if new.id not in told and _is_news(old, new)
+        ]
+        return replace(self, news=(*self.news, *also))
 
 
 def look(
@@ -89,6 +108,13 @@ def by_place(runs: Iterable[Run]) -> list[list[Run]]:
     return list(groups.values())
 
 
+def ended_lately(runs: Iterable[Run], now: float) -> list[Run]:
+    """What ended in the last day, when perhaps nobody was there to try again."""
+    since = now - DAY_S
+    # Of what was lost nobody knows when.
+    return [run for run in runs if (run.status.ended_at or run.suspect_since or 0.0) > since]
+
+
 def judge(run: Run, status: Status, now: float) -> Run:
     """The run as it is after its target said `status`.
 
@@ -117,6 +143,11 @@ def _in_one_line(err: TargetError) -> str:
 def went_on(attempt: int) -> Status:
     """What stands of an attempt that the target itself followed with a further one."""
     return Status(state=State.CANCELLED, reason=f"it went on as attempt {attempt}")
+
+
+def removed(run: Run) -> Run:
+    """A run that no target knows, once the index does not know it either."""
+    return replace(run, status=Status(state=State.CANCELLED, reason="it was removed"))
 
 
 def _is_news(old: Run, new: Run) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import Rejected, Unreachable, Unsupported
 from launchbay.core.host import DEVICE_VARIABLES, Completed, Host, decoded, encoded
+from launchbay.core.whole import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,29 +33,25 @@ class LocalHost(Host):
     ) -> Completed:
         return _run_quietly(argv, stdin) if tell is None else _run_aloud(argv, stdin, tell)
 
-    def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
+    def read_bytes(self, path: Path, *, offset: int = 0, most: int | None = None) -> bytes:
         try:
             with path.open("rb") as file:
                 file.seek(offset)
-                return file.read()
+                return file.read(most)
         except FileNotFoundError:
             return b""
         except OSError as err:
             raise Unreachable(f"`{path}` cannot be read: {err.strerror}") from err
 
     def write_bytes(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
-        draft = path.with_name(f".bay-{os.urandom(8).hex()}")
         try:
             for folder in reversed([path.parent, *path.parent.parents]):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(data)
-            draft.replace(path)
+            with replacing(path) as draft:
+                draft.touch(mode=0o600)
+                draft.write_bytes(data)
+                draft.chmod(mode)
         except OSError as err:
-            with suppress(OSError):
-                draft.unlink()
             raise Rejected(f"`{path}` cannot be written: {err.strerror}") from err
 
     def terminal_argv(self, argv: Sequence[str]) -> list[str]:
@@ -111,4 +107,8 @@ def _lines_told(process: subprocess.Popen[bytes], tell: Callable[[str], None]) -
 
 
 def _does_not_start(argv: Sequence[str], err: OSError) -> Unreachable:
+    if isinstance(err, FileNotFoundError):
+        return Unreachable(
+            f"there is no `{argv[0]}` here", hint="install it, or put it on this shell's PATH"
+        )
     return Unreachable(f"`{argv[0]}` does not start here: {err.strerror}")

@@ -137,8 +137,8 @@ class SSHHost(Host):
             code=int(answer.code), stdout=decoded(answer.stdout), stderr=decoded(answer.stderr)
         )
 
-    def read_bytes(self, path: Path, *, offset: int = 0) -> bytes:
-        answer = self._ask(render_reading(path, offset))
+    def read_bytes(self, path: Path, *, offset: int = 0, most: int | None = None) -> bytes:
+        answer = self._ask(render_reading(path, offset, most))
         if answer.code == "0":
             return answer.stdout
         problem = last_line(decoded(answer.stderr))

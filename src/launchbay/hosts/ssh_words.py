@@ -102,9 +102,14 @@ def render_verbatim(argv: Sequence[str]) -> str:
     return f"exec /bin/sh -c {DECODE} sh {plain}"
 
 
-def render_reading(path: Path, offset: int) -> str:
+def render_reading(path: Path, offset: int, most: int | None = None) -> str:
     """Shell text that prints a file from an offset on; a problem is told in English."""
-    return f"(export LC_ALL=C; exec tail -c +{offset + 1} {render_path(path)}); code=$?"
+    place = render_path(path)
+    read = f"tail -c +{offset + 1} {place}"
+    if most is None:
+        return f"(export LC_ALL=C; exec {read}); code=$?"
+    # What cannot be read has to be told, and `head` would hide that.
+    return f"(export LC_ALL=C; [ -r {place} ] || exec {read}; {read} | head -c {most}); code=$?"
 
 
 def render_writing(path: Path, size: int, mode: int) -> str:
@@ -181,7 +186,10 @@ def explain(name: str, target: str, ssh_said: str) -> TargetError:
         return Unauthorized(
             f"`{name}` wants a login: {denied[-1].strip()}", hint=f"`bay target login {target}`"
         )
-    return Unreachable(f"`{name}` does not answer: {last or 'ssh ended without a word'}")
+    return Unreachable(
+        f"`{name}` does not answer: {last or 'ssh ended without a word'}",
+        hint=f"`ssh {name}` has to work in this shell",
+    )
 
 
 def parse_configured_socket(text: str) -> Path | None:

@@ -107,7 +107,9 @@ fetch() {
     mkdir -p "$place" || fail 73 "cannot write to $place"
     bay_said=$bay_records/bring.txt
     if ! get "$1" 2>"$bay_said"; then
-        is_whole || fail 1 "$1 could not be fetched by $bay_tool: $(last_line "$bay_said")"
+        bay_by=" by $bay_tool"
+        [ "$bay_tool" != signed ] || bay_by=''
+        is_whole || fail 1 "$1 could not be fetched$bay_by: $(last_line "$bay_said")"
         echo "launchbay: $1 was not asked for news ($(last_line "$bay_said")); what came before is used"
         return
     fi

@@ -43,7 +43,7 @@ last_line() {
     {
         sed -n 's/^error: //p' "$1"
         grep -v '^error: ' "$1" | grep -v '^hint: '
-    } 2>/dev/null | sed -n '/[^[:space:]]/{p;q;}' | tr -d '\\"' | tr -c '\040-\176\n' ' ' | cut -c 1-300
+    } 2>/dev/null | sed -n '/[^[:space:]]/{s/^launchbay: //;p;q;}' | tr -d '\\"' | tr -c '\040-\176\n' ' ' | cut -c 1-300
 }
 
 # Where on this node the folder is that comes from $1, which is kept as $2 where it had to be fetched.

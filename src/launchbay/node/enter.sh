@@ -5,6 +5,8 @@
 bay_run=$1
 shift
 cd "$bay_run/work" || exit
+# What pod.sh lends.
+[ -z "${BAY_TOOLBOX-}" ] || PATH=$PATH:${bay_run%/runs/*}/bin
 # shellcheck disable=SC1091
 . "$bay_run/env.sh"
 # shellcheck disable=SC1091

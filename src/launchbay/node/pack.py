@@ -173,14 +173,16 @@ def cancel() -> None:
     for run, attempt in asked["runs"]:
         folder = os.path.join(asked["root"], "runs", run)
         records = records_folder(folder, attempt)
-        if not os.path.isdir(records) or read_attempt(folder, attempt)["state"] == "ended":
+        if read_attempt(folder, attempt)["state"] == "ended":
             continue
+        # It may be yet to come; whoever brings it finds that it has ended.
+        os.makedirs(records, exist_ok=True)
         write_new(os.path.join(records, "cancel"), "")
         key = entry_key(run, attempt)
         if key in names and queue.pick(names[key]):
             end_unstarted(records)
             queue.drop(names[key])
-        elif key not in queue.names("picked"):
+        elif key not in queue.names("picked") and not end_unstarted(records):
             # Nobody minds it: somebody runs it by hand.
             for pid in processes_of(folder, attempt, None):
                 send_signal(pid, signal.SIGTERM)

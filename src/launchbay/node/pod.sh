@@ -5,14 +5,17 @@
 #
 # From the container: BAY_ROOT, where the folders of runs are; BAY_PLAN, the plan's files, of which the sheet has one
 # line; BAY_SNAPSHOT, the code, in parts in BAY_PARTS; BAY_CODE, `image` where the image has the code itself and the
-# parts are laid over it; BAY_GRACE, how many seconds a run has to end in once it was asked to.
+# parts are laid over it; BAY_GRACE, how many seconds a run has to end in once it was asked to; BAY_TOOLBOX, where
+# commands may call `make download` although the image has neither make nor bay.
 # What it tells is the container's termination message: events, how long the log is, the last metrics.
 # POSIX sh; must work in dash and in busybox sh, as any user, with a root file system that nobody can write.
 umask 077
 bay_node=${0%/*}
 bay_told=${BAY_TOLD:-/dev/termination-log}
 bay_parts=${BAY_PARTS:-/bay/code}
-bay_stopped='' bay_child='' bay_woken=''
+bay_stopped='' bay_child='' bay_woken='' bay_early=''
+# The first process of a container does not hear a word that it has not asked for.
+trap 'bay_early=1' TERM INT
 read -r bay_id bay_attempt _ <"$BAY_PLAN/sheet"
 bay_run=$BAY_ROOT/runs/$bay_id
 bay_records=$bay_run/attempts/$bay_attempt
@@ -54,6 +57,7 @@ unpack_parts() {
 unpack_code() {
     bay_waited=0
     until has_parts; do
+        [ -z "$bay_early" ] || exit 143
         [ "$bay_waited" -lt 120 ] || give_up "the code $BAY_SNAPSHOT did not come to this node"
         bay_waited=$((bay_waited + 1))
         sleep 1
@@ -137,10 +141,25 @@ is_read() {
     [ "$bay_offset" -lt "$bay_size" ] && [ $(($(date +%s) - bay_at)) -lt 15 ]
 }
 
+# Behind all that the image has, and where whoever enters finds them too; enter.sh knows the place.
+lend_toolbox() {
+    bay_lent=$BAY_ROOT/bin
+    for bay_name in bay make; do
+        # On a claim others may be reading them.
+        bay_draft=$bay_lent/.$bay_name-${BAY_ALLOCATION:-$$}
+        printf '#!/bin/sh\nexec /bin/sh "%s/toolbox.sh" %s "$@"\n' "$bay_node" "$bay_name" >"$bay_draft" &&
+            chmod +x "$bay_draft" && mv -f "$bay_draft" "$bay_lent/$bay_name" || return
+    done
+    PATH=$PATH:$bay_lent
+}
+
 bay_grace=${BAY_GRACE-}
 [ "${BAY_CODE-}" != image ] || export BAY_INSIDE="$PWD"
 mkdir -p "$BAY_ROOT/runs" "$BAY_ROOT/snapshots" || give_up "$BAY_ROOT cannot be written"
 [ -z "${BAY_SNAPSHOT-}" ] || unpack_code
+# Who has them anyway misses nothing.
+[ -z "${BAY_TOOLBOX-}" ] || { mkdir -p "$BAY_ROOT/bin" && lend_toolbox; } 2>/dev/null
+[ -z "$bay_early" ] || exit 143
 show_all 2>/dev/null &
 bay_shower=$!
 bay_session=''
@@ -149,6 +168,7 @@ command -v setsid >/dev/null && bay_session="setsid"
 $bay_session /bin/sh "$bay_node/task.sh" "$BAY_PLAN" 0 </dev/null &
 bay_child=$!
 trap stop TERM INT
+[ -z "$bay_early" ] || stop
 bay_code=0 bay_again=''
 while :; do
     bay_woken=''

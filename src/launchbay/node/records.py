@@ -124,10 +124,12 @@ def record_exit(records: str, code: int | None, why: str = "") -> None:
         file.write(gap + json.dumps(event) + "\n")
 
 
-def end_unstarted(records: str) -> None:
-    """Take the claim, so that nobody starts the attempt, and record its end."""
-    if claim(records):
-        record_exit(records, None)
+def end_unstarted(records: str) -> bool:
+    """Take the claim, so that nobody starts the attempt, and record its end; False if it began."""
+    if not claim(records):
+        return False
+    record_exit(records, None)
+    return True
 
 
 def read_metrics(folder: str, records: str) -> dict[str, Any]:

@@ -348,12 +348,13 @@ ASKED
 cancel() {
     while read -r bay_id bay_attempt bay_plan; do
         bay_plan=$bay_root/plans/$bay_plan
-        [ -e "$bay_plan/sheet" ] || continue
         bay_records=$bay_root/runs/$bay_id/attempts/$bay_attempt
         read_attempt "$bay_records"
         # What has ended stays as it ended.
         [ -z "$bay_ended" ] || continue
-        if ! { mkdir -p "$bay_records" && true >"$bay_records/cancel" && true >"$bay_plan/cancel-$bay_id-$bay_attempt"; }; then
+        # The plan may be yet to come; it finds that the attempt has ended.
+        if ! { mkdir -p "$bay_records" && true >"$bay_records/cancel" &&
+            { [ ! -d "$bay_plan" ] || true >"$bay_plan/cancel-$bay_id-$bay_attempt"; }; }; then
             give_up "$bay_records cannot be written; is the disk full?"
         fi
         ! claim "$bay_records" || record_exit "$bay_records" null '' setup

@@ -50,6 +50,10 @@ def bring(address: str, path: str) -> None:
     answer = urllib.request.urlopen(address, timeout=LONGEST_S)  # noqa: S310
     with answer, open(draft, "wb") as file:
         shutil.copyfileobj(answer, file)
+        came, whole = file.tell(), answer.headers.get("Content-Length")
+    # A line that breaks in the middle looks like an end.
+    if whole and came != int(whole):
+        raise http.client.IncompleteRead(b"", int(whole) - came)
     os.replace(draft, path)
 
 

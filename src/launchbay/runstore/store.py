@@ -112,8 +112,11 @@ class RunStore:
     def add(self, runs: Iterable[Run]) -> None:
         """Store runs that are new, or begin another attempt."""
         rows = [_row(run) for run in runs]
-        self._write(_insert("runs", [*rows[0]]) if rows else "", rows)
-        self._write(_insert("attempts", ATTEMPT_COLUMNS), [_attempt_row(row) for row in rows])
+        if not rows:
+            return
+        self._write(_upsert("runs", [*rows[0]], ["id"]), rows)
+        attempts = [_attempt_row(row) for row in rows]
+        self._write(_upsert("attempts", ATTEMPT_COLUMNS, ["run", "number"]), attempts)
 
     def update(self, runs: Iterable[Run]) -> None:
         """Store what became of runs; one that has begun another attempt meanwhile is left alone."""
@@ -127,14 +130,22 @@ class RunStore:
             "UPDATE runs SET cancel_requested = 1 WHERE id = ?", [(run_id,) for run_id in run_ids]
         )
 
+    def unwanted(self, run_ids: Sequence[str]) -> set[str]:
+        """Those whose end somebody asked for."""
+        rows = self._rows(
+            "SELECT id FROM runs WHERE cancel_requested AND id IN (SELECT value FROM json_each(?))",
+            [json.dumps(list(run_ids))],
+        )
+        return {row["id"] for row in rows}
+
     def claim_look(self, place: str, *, now: float, every_s: float) -> bool:
         """Whether it is our turn to ask a place; then it is nobody else's for a while."""
-        turn = (place, now, now - every_s, now)
+        turn = (place, now, now, now - every_s, now)
         with _translated(self.path):
             done = self._connection.execute(
-                "INSERT INTO looks VALUES (?1, ?2) ON CONFLICT (place) DO UPDATE SET at = ?2 "
+                "INSERT INTO looks VALUES (?, ?) ON CONFLICT (place) DO UPDATE SET at = ? "
                 # A clock that was put back must not silence everybody.
-                "WHERE at <= ?3 OR at > ?4",
+                "WHERE at <= ? OR at > ?",
                 turn,
             )
         return done.rowcount > 0
@@ -153,6 +164,10 @@ class RunStore:
         )
         return [_run(row) for row in reversed(rows)]
 
+    def named(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        """The runs of these ids, as far as they are known, by id; of none, none."""
+        return {run.id: run for run in self.runs(Query(ids=run_ids))} if run_ids else {}
+
     def experiments(self, query: Query) -> list[tuple[str, State, int, float]]:
         """For each experiment and state: how many runs, and when the newest was made."""
         where, values = _where(query)
@@ -168,16 +183,24 @@ class RunStore:
         rows = self._rows("SELECT * FROM attempts WHERE run = ? ORDER BY number", (run_id,))
         return [_attempt(row) for row in rows]
 
+    def newest_attempts(self, run_ids: Sequence[str]) -> dict[str, int]:
+        """The number of the last attempt at each run."""
+        rows = self._rows(
+            "SELECT id, attempt FROM runs WHERE id IN (SELECT value FROM json_each(?))",
+            [json.dumps(list(run_ids))],
+        )
+        return {row["id"]: row["attempt"] for row in rows}
+
     def find(self, word: str, project: str | None) -> list[Run]:
         """The runs of which this is the id or its suffix."""
-        return self._matching("id = ?", word, project) or self._matching(
-            "suffix = ?", word, project
+        return self._matching("id = ?", [word], project) or self._matching(
+            "suffix = ?", [word], project
         )
 
     def find_named(self, word: str, project: str | None) -> list[Run]:
         """The newest run of this name, or else those whose ids end so."""
-        named = self._matching("name = ?", word, project)[-1:]
-        return named or self._matching("substr(id, -length(?1)) = ?1", word, project)
+        named = self._matching("name = ?", [word], project)[-1:]
+        return named or self._matching("substr(id, -length(?)) = ?", [word, word], project)
 
     def forget(self, run_ids: Sequence[str]) -> None:
         """Remove runs from the index."""
@@ -185,11 +208,9 @@ class RunStore:
         self._write("DELETE FROM runs WHERE id = ?", rows)
         self._write("DELETE FROM attempts WHERE run = ?", rows)
 
-    def _matching(self, condition: str, value: str, project: str | None) -> list[Run]:
-        values = [value]
+    def _matching(self, condition: str, values: Sequence[str], project: str | None) -> list[Run]:
         if project is not None:
-            condition += f" AND project = ?{len(values) + 1}"
-            values.append(project)
+            condition, values = f"{condition} AND project = ?", [*values, project]
         statement = f"SELECT * FROM runs WHERE {condition} ORDER BY created_at"  # noqa: S608
         return [_run(row) for row in self._rows(statement, values)]
 
@@ -310,9 +331,14 @@ def _where(query: Query) -> tuple[str, list[Any]]:
     return (" WHERE " + " AND ".join(conditions) if conditions else ""), values
 
 
-def _insert(table: str, names: Sequence[str]) -> str:
+def _upsert(table: str, names: Sequence[str], key: Sequence[str]) -> str:
+    """A row that is there already stays where it is: runs are listed in the order they came."""
     marks = ", ".join(f":{name}" for name in names)
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+    fresh = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) "  # noqa: S608
+        f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {fresh}"
+    )
 
 
 def _attempt_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -108,9 +108,15 @@ def is_denied(error: BaseException) -> bool:
 
 
 def is_cut(error: BaseException) -> bool:
-    """Whether an answer had begun and was cut off, which obstore does not try again."""
+    """Whether a connection broke in the middle of something that obstore does not try again.
+
+    That is an answer that had begun, and any answer to a request that it takes for one that
+    may be made only once, such as deleting many.
+    """
     text = str(error)
-    return _status(text) is None and ("body error" in text or "IncompleteMessage" in text)
+    begun = "body error" in text or "IncompleteMessage" in text
+    untried = "kind: Interrupted" in text and "retries: 0" in text
+    return _status(text) is None and (begun or untried)
 
 
 def is_lost(error: BaseException) -> bool:
@@ -131,9 +137,11 @@ def _by_login(code: str, status: int | None, attempt: Attempt) -> tuple[str, str
             "check AWS_ACCESS_KEY_ID, and that the endpoint is the one that the key is for",
         )
     if code in _WRONG_SECRET:
+        azure = attempt.url.startswith("az://")
+        name = "AZURE_STORAGE_KEY" if azure else "AWS_SECRET_ACCESS_KEY"
         return (
             f"{attempt.service} refuses the secret key of {attempt.login}",
-            "check AWS_SECRET_ACCESS_KEY or AZURE_STORAGE_KEY: it belongs to another key or place",
+            f"check {name}: it belongs to another key or place",
         )
     if code in _RUN_OUT or (code in _WRONG_TOKEN and attempt.profile):
         again = f"aws sso login --profile {attempt.profile}" if attempt.profile else ""

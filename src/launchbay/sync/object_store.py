@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from obstore.exceptions import GenericError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from launchbay.core.errors import BayError, ConfigError
+from launchbay.core.errors import BayError, ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ RETRY_FOR_S = 180.0
 DEFAULT_REGION = "us-east-1"
 _TOKEN_FOR = timedelta(minutes=10)
 T = TypeVar("T")
+NO_AUTHORITIES = "No CA certificates were loaded"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,23 @@ def connect(
         },
     }
     common: dict[str, Any] = {"client_options": client, "retry_config": retry}
+    try:
+        return _open(kind, name, login, failed, common)
+    except GenericError as err:
+        if NO_AUTHORITIES not in str(err):
+            raise
+        if not client["allow_http"]:
+            message = "there are no CA certificates here, and without them no https can be trusted"
+            hint = "install the package `ca-certificates`, or name a file in SSL_CERT_FILE"
+            raise DataError(message, hint=hint) from err
+    # Nothing is encrypted there, so nothing is lost without them.
+    client["allow_invalid_certificates"] = True
+    return _open(kind, name, login, failed, common)
+
+
+def _open(
+    kind: str, name: str, login: Login, failed: list[BayError], common: dict[str, Any]
+) -> Store:
     if kind == "s3":
         return S3Store(name, **_s3(login, failed), **common)
     if kind == "az":

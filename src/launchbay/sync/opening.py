@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launchbay.core.errors import BadRequest
+from launchbay.core.whole import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,17 +96,13 @@ def _renew(bucket: Bucket, key: str, folder: Path) -> Path:
 
 
 def _download(bucket: Bucket, entry: Entry, path: Path) -> None:
-    draft = path.with_name(f".{path.name}.part")
-    try:
+    with replacing(path) as draft:
         with draft.open("wb") as file:
             for chunk in bucket.read(entry.key, etag=entry.etag):
                 file.write(chunk)
             size = file.tell()
         if size != entry.size:
             raise OSError(5, f"{size} of {entry.size} bytes came", entry.key)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _open_kept(folder: Path, max_age_s: float | None) -> io.BufferedReader | None:
@@ -120,7 +117,6 @@ def _open_kept(folder: Path, max_age_s: float | None) -> io.BufferedReader | Non
 
 
 def _write_current(folder: Path, path: Path, entry: Entry) -> None:
-    draft = folder / f".current.{os.getpid()}"
     record = {
         "version": path.name,
         "size": entry.size,
@@ -128,8 +124,8 @@ def _write_current(folder: Path, path: Path, entry: Entry) -> None:
         "etag": entry.etag,
         "asked_at": time.time(),
     }
-    draft.write_text(json.dumps(record))
-    draft.replace(folder / "current")
+    with replacing(folder / "current") as draft:
+        draft.write_text(json.dumps(record))
 
 
 def _version(entry: Entry) -> str:

@@ -26,6 +26,7 @@ from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
+from launchbay.core import rundir
 from launchbay.core.errors import ConfigError, StoreError
 from launchbay.core.quantity import render_size
 from launchbay.sync.codebase import (
@@ -129,6 +130,7 @@ def scan(
     store: Path,
     code: Sequence[tuple[str, str]] = (),
     laid: Sequence[str] = (),
+    fetched: Sequence[str] = (),
     in_image: bool = False,
     outputs: Sequence[str] = (),
     limit_bytes: int = LIMIT_BYTES,
@@ -140,6 +142,7 @@ def scan(
         store: where `freeze` will keep it; only its cache is read.
         code: files and folders from elsewhere, and the path each lands at.
         laid: files and folders of the project that travel although they are ignored.
+        fetched: files and folders of the project that do not travel, for runs fetch them.
         in_image: whether the code is in an image already, and only what is laid over it travels.
         outputs: folders that each run has for itself, so they are not linked.
         limit_bytes: how much code is probably a mistake.
@@ -157,6 +160,7 @@ def scan(
     base = find_code(str(project), listing, known, outputs=apart, own=own)
     if in_image:
         base = Codebase(rows=[], unreadable=[])
+    base.rows[:] = [row for row in base.rows if not _is_below(row[0], fetched)]
     base.rows.extend(_find_laid(project, base.rows, laid))
     extras = _find_extras(project, base.rows, code, known)
     found = sorted(base.rows + extras.rows, key=itemgetter(0))
@@ -171,6 +175,10 @@ def scan(
         unreadable=tuple(unreadable),
         taken_ns=taken_ns,
     )
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def freeze(listing: Listing, store: Path) -> Snapshot:
@@ -361,13 +369,13 @@ def _find_links(
 def _freeze(listing: Listing, store: Path) -> Snapshot:
     for name in ("objects", "snapshots", "tmp"):
         (store / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    tree = store / "snapshots" / listing.id
+    tree = rundir.code_folder(store, listing.id)
     stored = listing.rows
     with tempfile.TemporaryDirectory(dir=store / "tmp") as temporary:
         workshop = Path(temporary)
         if not tree.is_dir():
             stored = _build(listing.rows, workshop, store / "objects")
-            tree = _publish(workshop / "tree", store / "snapshots" / identify(stored))
+            tree = _publish(workshop / "tree", rundir.code_folder(store, identify(stored)))
         # What was written just before the scan may be written again within the same tick.
         believable_ns = listing.taken_ns - RACY_NS
         known = [row for row in stored if row[2][1] < believable_ns]

@@ -6,7 +6,15 @@ import subprocess
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from launchbay.core.backend import Backend, Discovery, Environments, LogChunk, Plan, Refusal
+from launchbay.core.backend import (
+    LOG_PIECE,
+    Backend,
+    Discovery,
+    Environments,
+    LogChunk,
+    Plan,
+    Refusal,
+)
 from launchbay.core.command import render
 from launchbay.core.errors import Rejected, Unreachable
 from launchbay.core.run import Cause, Handle, State, Status
@@ -128,8 +136,11 @@ class MemoryBackend(Backend, Environments, Discovery):
 
     def read_log(self, handle: Handle, *, rank: int = 0, cursor: str = "") -> LogChunk:
         """The text since the cursor."""
+        self._listen()
         text = self.texts.get(f"{handle.native_id}/{rank}", "")
-        return LogChunk(text=text[int(cursor or 0) :], cursor=str(len(text)))
+        # A character has four bytes at most.
+        begin, end = int(cursor or 0), min(len(text), int(cursor or 0) + LOG_PIECE // 4)
+        return LogChunk(text=text[begin:end], cursor=str(end), more=end < len(text))
 
     def build_python(
         self, python: Python, *, snapshot: str, key: str, tell: Callable[[str], None]

@@ -1,0 +1,1 @@
+"""A namespace of a Kubernetes, reached by the user's own kubectl."""

@@ -1,0 +1,1 @@
+"""One machine, and the queue of one user on it."""

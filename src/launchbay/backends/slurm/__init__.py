@@ -1,0 +1,1 @@
+"""A Slurm cluster, reached by its own programs."""
