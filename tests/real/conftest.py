@@ -29,7 +29,7 @@ from tests.real.slurm_cluster import ACCOUNTING_PROGRAMS, PROGRAMS, SlurmCluster
 from launchbay.hosts.ssh import SSHHost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from launchbay.sync.bucket import BucketOptions
 
@@ -299,6 +299,16 @@ def kubernetes(real_kubernetes: KubernetesCluster) -> Iterator[KubernetesCluster
     """The Kubernetes; what a test stopped is started again, nodes that it added are removed."""
     yield real_kubernetes
     real_kubernetes.clean()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that fails on Kubernetes tells what was there, before it is taken away."""
+    report = yield
+    namespace = getattr(item, "funcargs", {}).get("namespace")
+    if report.failed and report.when == "call" and isinstance(namespace, Namespace):
+        report.sections.append(("Kubernetes", namespace.cluster.about(namespace.name)))
+    return report
 
 
 @pytest.fixture

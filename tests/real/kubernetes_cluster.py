@@ -70,6 +70,7 @@ class KubernetesCluster:
     _tokens: list[str] = field(init=False, default_factory=list)
     _made: int = field(init=False, default=0)
     _bare: set[str] = field(init=False, default_factory=set)
+    _was_silent: bool = field(init=False, default=False)
     _stopped: threading.Event = field(init=False, default_factory=threading.Event)
     _renewer: threading.Thread | None = field(init=False, default=None)
 
@@ -163,6 +164,17 @@ class KubernetesCluster:
         eventually(lambda: not kubernetes_node.left(self.folder))
         shutil.rmtree(self.folder)
 
+    def about(self, namespace: str) -> str:
+        """What there is to be seen of a namespace and of the nodes, for whoever wonders."""
+        asked = [
+            ("jobs,pods,pvc", "-o", "wide", "-n", namespace),
+            ("events", "-n", namespace),
+            ("nodes", "-o", "custom-columns=:metadata.name,:spec.taints"),
+        ]
+        # The API server may be one that a test has paused.
+        seen = [self.run("get", *words, "--request-timeout=10s") for words in asked]
+        return "\n".join(done.stdout + done.stderr for done in seen)
+
     def namespace(self, name: str = "", *, nodes: bool = True) -> Namespace:
         """A namespace and its user, who may read nodes and the like unless told otherwise."""
         self._made += 1
@@ -243,6 +255,7 @@ class KubernetesCluster:
 
     def stop_api(self) -> None:
         """Kill the API server; what it knows stays in etcd."""
+        self._was_silent = True
         self._end("api")
 
     def start_api(self) -> None:
@@ -256,6 +269,7 @@ class KubernetesCluster:
 
     def pause_api(self) -> None:
         """Have the API server take connections and answer none."""
+        self._was_silent = True
         self.processes["api"].send_signal(signal.SIGSTOP)
 
     def resume_api(self) -> None:
@@ -297,6 +311,25 @@ class KubernetesCluster:
             self.start_kubelet()
         for name in sorted(self._bare):
             self.remove_node(name)
+        if self._was_silent:
+            self._meet_again()
+
+    def _meet_again(self) -> None:
+        """Have everybody see what is there now.
+
+        Whoever lost the API server waits longer each time before it asks again, up to a minute, and
+        that for each kind of object on its own: a scheduler that gives nodes to pods may still know
+        of no new claim.
+        """
+        for name in kubernetes_files.OPTIONS:
+            self._end(name)
+        self._start_controllers()
+        self.kubectl("delete", "pod", "greeting", "--ignore-not-found")
+        sent = kubernetes_files.listed([kubernetes_files.greeting(BUSYBOX)])
+        self.kubectl("create", "-f", "-", input=sent)
+        ended = "--for=jsonpath={.status.phase}=Succeeded"
+        self.kubectl("wait", "pod/greeting", ended, "--timeout=120s")
+        self._was_silent = False
 
     def _write_files(self) -> None:
         self._write("hosts", kubernetes_files.HOSTS)

@@ -302,6 +302,13 @@ def listed(objects: list[dict[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
 
 
+def greeting(image: str) -> dict[str, Any]:
+    """A pod that ends as soon as it was seen."""
+    container = {"name": "main", "image": image, "command": ["true"]}
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    return described("Pod", "greeting", spec=spec)
+
+
 def volume(name: str, path: str) -> dict[str, Any]:
     """A folder of this machine that a claim of one pod or of many binds to."""
     spec = {

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 FOREVER = "sleep 600"
+LATEST_S = 180
+"""Parts of a cluster that lost the API server ask it again after more than a minute, at times."""
 SMALL = Resources(cpus=0.05, memory_mib=32)
 
 
@@ -68,9 +70,7 @@ class Desk:
         """What became of a run by now."""
         return self.backend.poll([handle])[handle]
 
-    def until(
-        self, handle: Handle, test: Callable[[Status], bool], *, within_s: float = 60.0
-    ) -> Status:
+    def until(self, handle: Handle, test: Callable[[Status], bool]) -> Status:
         """The first status that passes."""
         found: list[Status] = []
 
@@ -79,7 +79,7 @@ class Desk:
             return test(found[-1])
 
         try:
-            eventually(passes, within_s=within_s)
+            eventually(passes, within_s=LATEST_S)
         except pytest.fail.Exception:
             pytest.fail(f"it stays {found[-1]}")
         return found[-1]
@@ -97,12 +97,9 @@ class Desk:
         return self.until(handle, lambda seen: words in seen.reason)
 
     def await_job(self, handle: Handle, word: str) -> None:
-        """Wait until the cluster's controllers have come to an end with a Job.
-
-        After the API server was away that takes them half a minute, at times.
-        """
+        """Wait until the cluster's controllers have come to an end with a Job."""
         name = f"job/{handle.native_id}"
-        self.namespace.kubectl("wait", name, f"--for=condition={word}", "--timeout=120s")
+        self.namespace.kubectl("wait", name, f"--for=condition={word}", f"--timeout={LATEST_S}s")
 
     def is_taken_away(self, pod: str) -> bool:
         """Whether a pod is gone, and what was known of it with it."""
@@ -215,7 +212,7 @@ def test_kubelet_is_killed(desk: Desk) -> None:
     (handle,) = desk.send(desk.job("sleep 15; exit 3"))
     pod = desk.begun(handle).allocation
     cluster.kill_kubelet()
-    silent = desk.until(handle, lambda seen: bool(seen.reason), within_s=120)
+    silent = desk.until(handle, lambda seen: bool(seen.reason))
     cluster.start_kubelet()
     status = desk.over(handle)
 
