@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +96,22 @@ class Pod:
 
     def read(self, offset: int, most: int = 1000) -> bytes:
         """The log, as somebody reads it who came into the pod."""
+        process = self.start_reading(offset, most)
+        said, _ = process.communicate()
+        assert process.returncode == 0
+        return said
+
+    def start_reading(self, offset: int, most: int) -> subprocess.Popen[bytes]:
+        """The same, of somebody who takes nothing yet."""
         argv = [*self.shell, str(NODE / "read.sh"), "run-aaaaa", "1", "log-0.txt"]
-        done = subprocess.run(
+        process = subprocess.Popen(
             [*argv, str(offset), str(most)],
             env={"PATH": ORDINARY_PATH, "BAY_ROOT": str(self.root)},
-            capture_output=True,
-            check=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
-        return done.stdout
+        self.processes.append(process)
+        return process
 
 
 @pytest.fixture(params=SHELLS)
@@ -316,9 +323,30 @@ def test_reader_who_left_is_not_waited_for(pod: Pod) -> None:
     pod.lay_out(script("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two"))
     process = pod.start()
     eventually((pod.run / "attempts/1/log-0.txt").exists)
-    (pod.run / "attempts/1/reader").write_text(f"{int(time.time()) - 60} 0\n")
+    pod.read(0)
+    mark = pod.run / "attempts/1/reader"
+    at, offset, patience = mark.read_text().split()
+    mark.write_text(f"{int(at) - int(patience)} {offset} {patience}\n")
     (pod.run / "work/go").touch()
 
+    assert pod.finish(process)[0] == 0
+
+
+def test_reader_of_a_slow_piece_is_waited_for_longer(pod: Pod) -> None:
+    """Who has asked and not yet got all of it is still there, longer than who got it."""
+    pod.lay_out(script("head -c 1000000 /dev/zero; while [ ! -e go ]; do sleep 0.05; done"))
+    process = pod.start()
+    log, mark = pod.run / "attempts/1/log-0.txt", pod.run / "attempts/1/reader"
+    eventually(lambda: log.exists() and log.stat().st_size == 1_000_000)
+    reading = pod.start_reading(0, 1_000_000)
+    eventually(mark.exists)
+    slow = int(mark.read_text().split()[2])
+    assert len(reading.communicate()[0]) > 1_000_000
+    between = int(mark.read_text().split()[2])
+    pod.read(1_000_000)
+    (pod.run / "work/go").touch()
+
+    assert slow > between > 0
     assert pod.finish(process)[0] == 0
 
 

@@ -137,8 +137,8 @@ tell() {
 
 # A follower that was here just now has not seen the end: once we are gone nobody can read the log from here.
 is_read() {
-    { read -r bay_at bay_offset <"$bay_records/reader"; } 2>/dev/null || return
-    [ "$bay_offset" -lt "$bay_size" ] && [ $(($(date +%s) - bay_at)) -lt 15 ]
+    { read -r bay_at bay_offset bay_patience <"$bay_records/reader"; } 2>/dev/null || return
+    [ "$bay_offset" -lt "$bay_size" ] && [ $(($(date +%s) - bay_at)) -lt "$bay_patience" ]
 }
 
 # Behind all that the image has, and where whoever enters finds them too; enter.sh knows the place.
