@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from launchbay.core.errors import Unreachable
+from launchbay.core.errors import BadRequest, Unreachable
 from launchbay.core.run import Cause, State
 from launchbay.engine.plans import kept_plans
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.engine.conftest import Bench
 
-    from launchbay.core.run import Run
+    from launchbay.core.backend import Plan
+    from launchbay.core.run import Handle, Run
 
 CREATED, QUEUED, DONE = State.CREATED, State.QUEUED, State.SUCCEEDED
 
@@ -49,6 +52,25 @@ def test_looking_sends_what_waits_here(bench: Bench) -> None:
     assert full == [QUEUED, CREATED, CREATED]
     assert [run.state for run in ended] == [DONE] * 3
     assert len(bench.backend.starts) == len(set(bench.backend.starts)) == 3
+
+
+def test_who_cannot_send_what_waits_sees_all_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that only another shell has keeps nobody from looking."""
+
+    def lacking(plan: Plan) -> Iterator[Handle]:
+        raise BadRequest(f"secret `TOKEN` of {plan.id} is not set")
+
+    bench.backend.chunk, bench.backend.room = 1, 1
+    bench.apply()
+    bench.backend.work()
+    told: list[str] = []
+    bench.lab.tell = told.append
+    monkeypatch.setattr(bench.backend, "submit", lacking)
+
+    assert bench.look() == [DONE, CREATED, CREATED]
+    assert [line.partition(":")[0] for line in told] == ["memory cannot be fed"]
 
 
 def test_nothing_overtakes_what_waits(bench: Bench) -> None:

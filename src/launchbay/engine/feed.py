@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from launchbay.backends.names import QUEUE, queue_id
 from launchbay.core.backend import Feeding
-from launchbay.core.errors import TargetError
+from launchbay.core.errors import BayError, TargetError
 from launchbay.core.run import Handle, State, Status
 from launchbay.engine.plans import kept_plans, mark_sent
 from launchbay.engine.project import adopted_launch, launch_lives
@@ -42,7 +42,8 @@ def feed(lab: Lab, runs: Iterable[Run]) -> list[Run]:
                     continue
                 try:
                     now = _send_kept(lab, kept)
-                except TargetError as err:
+                except BayError as err:
+                    # A secret that only another shell has may be missing, too.
                     lab.tell(f"{kept.target} cannot be fed: {err}")
                     full.add(kept.target)
                     continue
