@@ -258,3 +258,24 @@ def test_what_was_queued_unheard_is_cancelled(bay: Bay) -> None:
     eventually(lambda: '"exit"' in events.read_text())
 
     assert bay.states() == ["cancelled"]
+
+
+def test_what_was_never_sent_is_not_waited_for(bay: Bay) -> None:
+    """Nobody else sends what a killed launch left: who waits is told so, with what to do."""
+    bay("run", "--", "true")
+    (row,) = bay.json("ls", "--all")
+    index = bay.home / "state/launchbay/index.sqlite"
+    store = RunStore(index)
+    (ended,) = store.runs(Query())
+    store.add([replace(ended, id="left-aaaaa", native_id="", status=Status(state=State.CREATED))])
+    store.close()
+    said = [
+        bay("wait", row["id"], "left-aaaaa", code=1),
+        bay("watch", code=1),
+        bay("logs", "-f", "left-aaaaa"),
+        bay("ls"),
+    ]
+
+    never = "1 run was never sent: its bay was killed; the same `bay run` sends what is missing\n"
+    assert [one.err.endswith(never) for one in said] == [True] * 4
+    assert "`bay watch`" not in said[-1].err

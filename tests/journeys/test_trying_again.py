@@ -41,3 +41,12 @@ def test_failing_fast_waits_for_the_last_attempt(bay: Bay) -> None:
     bay("run", "-q", "--fail-fast")
 
     assert bay.states() == ["succeeded"] * 2
+
+
+def test_what_is_tried_again_counts_once(bay: Bay) -> None:
+    """The lines of a sweep count runs, however often each ends."""
+    write(bay, FAILS_ONCE, "params: {n: [1, 2]}\n")
+    lines = [line for line in bay("run").err.splitlines() if line.startswith("[")]
+
+    assert len(lines) == 4
+    assert lines[-1].startswith("[2/2] ")

@@ -9,7 +9,14 @@ import click
 
 from launchbay.cli.logs import follow_log
 from launchbay.cli.results import print_results
-from launchbay.cli.screen import COLOURS, from_here, interactive, say, waiting_words
+from launchbay.cli.screen import (
+    COLOURS,
+    from_here,
+    interactive,
+    say,
+    tell_waiting,
+    waiting_words,
+)
 from launchbay.core import rundir
 from launchbay.core.errors import TargetError
 from launchbay.core.quantity import render_span
@@ -45,6 +52,7 @@ def follow(lab: Lab, runs: Sequence[Run], *, fail_fast: bool = False, silent: bo
         return _interrupted(lab, runs)
     if not silent:
         summarize(lab, ended)
+        tell_waiting(lab, ended)
     return 0 if all(run.state is State.SUCCEEDED for run in ended) else 1
 
 
@@ -120,7 +128,8 @@ def _to_the_end(looks: Iterable[Look]) -> tuple[Run, ...]:
 
 def _lines(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> tuple[Run, ...]:
     """Without a terminal: a line for each run that ends."""
-    ended = 0
+    # A run that is tried again ends more than once.
+    ended: set[str] = set()
     silent: set[str] = set()
     now: tuple[Run, ...] = tuple(runs)
     for seen in _guarded(lab, runs, fail_fast=fail_fast):
@@ -129,9 +138,9 @@ def _lines(lab: Lab, runs: Sequence[Run], *, fail_fast: bool) -> tuple[Run, ...]
         silent = set(seen.silences)
         for run in seen.news:
             if run.state.final:
-                ended += 1
+                ended.add(run.id)
                 reason = f": {run.status.reason}" if run.status.reason else ""
-                say(f"[{ended}/{len(runs)}] {run.id} {run.state}{reason}")
+                say(f"[{len(ended)}/{len(runs)}] {run.id} {run.state}{reason}")
         now = seen.runs
     return now
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launchbay.cli.options import one, selection_options
-from launchbay.cli.screen import say, waiting_words
+from launchbay.cli.screen import say, tell_waiting, waiting_words
 from launchbay.core.backend import LogChunk
 from launchbay.core.errors import BadRequest, TargetError
 from launchbay.core.run import State
@@ -53,7 +53,8 @@ def command(
     elif follow:
         if len(runs) > 1:
             raise BadRequest(f"{len(runs)} runs are meant; one can be followed", hint="`bay watch`")
-        follow_log(lab, runs[0], rank=rank, lines=lines, keep=keep)
+        ended = follow_log(lab, runs[0], rank=rank, lines=lines, keep=keep)
+        tell_waiting(lab, [ended])
     elif len(runs) == 1:
         _print_one(lab, runs[0], rank=rank, lines=lines, keep=keep)
     else:

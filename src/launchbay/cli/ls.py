@@ -16,6 +16,7 @@ from launchbay.cli.screen import (
     screen_width,
     state_word,
     tell_silences,
+    tell_waiting,
 )
 from launchbay.core.quantity import render_span
 from launchbay.core.run import State
@@ -25,7 +26,7 @@ from launchbay.engine.select import Selection, select
 from launchbay.runstore.store import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from launchbay.core.run import Run
     from launchbay.engine.lab import Lab
@@ -72,15 +73,8 @@ def command(
         _print_runs(lab, runs)
     else:
         click.echo(render_overview(lab, selection.project))
-    tell_waiting(seen.runs if seen else unfinished)
+    tell_waiting(lab, seen.runs if seen else unfinished)
     tell_silences(seen.silences if seen else {})
-
-
-def tell_waiting(runs: Iterable[Run]) -> None:
-    """How many runs nobody has sent yet."""
-    if count := sum(run.waits_here for run in runs):
-        runs_wait = "1 run waits" if count == 1 else f"{count} runs wait"
-        say(f"{runs_wait} on this side; `bay watch` or the next bay command sends what has room")
 
 
 def overview_lines() -> str:
@@ -88,7 +82,7 @@ def overview_lines() -> str:
     lab = open_lab(writing=False)
     if not lab.project.id or not lab.store.runs(Query(project=lab.project.id, last=1)):
         return ""
-    tell_waiting(lab.refresh(lab.unfinished(lab.project.id)).runs)
+    tell_waiting(lab, lab.refresh(lab.unfinished(lab.project.id)).runs)
     steps = "`bay show ID` one run · `bay results` the metrics · `bay run` what is missing"
     return f"{render_overview(lab, lab.project.id)}\n{steps}"
 

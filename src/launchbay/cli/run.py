@@ -11,7 +11,7 @@ import click
 
 from launchbay.cli.options import json_option, quiet_option, yes_option
 from launchbay.cli.planning import TypedCommand, headline, plan_options, prepare
-from launchbay.cli.screen import confirm, interactive, say
+from launchbay.cli.screen import confirm, interactive, say, tell_waiting
 from launchbay.core import rundir
 from launchbay.engine.launch import Check
 from launchbay.engine.origin import find_origin
@@ -112,9 +112,7 @@ def _after(
     waits = not quiet and any(run.waits_here for run in runs)
     now = lab.store.runs(Query(ids=[run.id for run in runs])) if waits or as_json else []
     if waits:
-        from launchbay.cli.ls import tell_waiting  # noqa: PLC0415
-
-        tell_waiting(now)
+        tell_waiting(lab, now)
     if as_json:
         from launchbay.cli.record import run_record  # noqa: PLC0415
 

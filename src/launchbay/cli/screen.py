@@ -12,9 +12,10 @@ from launchbay.core.errors import BadRequest
 from launchbay.core.run import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from launchbay.core.run import Run
+    from launchbay.engine.lab import Lab
 
 NARROWEST = 6
 SENTENCES = frozenset({"why", "command", "state", "note"})
@@ -159,6 +160,18 @@ def tell_silences(silences: Mapping[str, str]) -> None:
     """Which targets did not answer, and why: what is shown of their runs is older."""
     for target, why in silences.items():
         say(f"runs of {target} are as last seen: {why}")
+
+
+def tell_waiting(lab: Lab, runs: Iterable[Run]) -> None:
+    """How many runs nobody has sent yet, and who will."""
+    waiting = [run for run in runs if run.waits_here]
+    left = len(lab.left_over(waiting))
+    if count := len(waiting) - left:
+        runs_wait = "1 run waits" if count == 1 else f"{count} runs wait"
+        say(f"{runs_wait} on this side; `bay watch` or the next bay command sends what has room")
+    if left:
+        never = "1 run was never sent: its" if left == 1 else f"{left} runs were never sent: their"
+        say(f"{never} bay was killed; the same `bay run` sends what is missing")
 
 
 def waiting_words(run: Run) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launchbay.cli.options import chosen, selection_options
-from launchbay.cli.screen import say
+from launchbay.cli.screen import say, tell_waiting
 from launchbay.core.run import State
 from launchbay.engine.results import count_states
 
@@ -25,4 +25,5 @@ def command(*, lab: Lab, selection: Selection) -> int:
     for seen in lab.follow(lab.catch_up(runs)):
         runs = seen.runs
     say(", ".join(f"{number} {state}" for state, number in count_states(runs).items()))
+    tell_waiting(lab, runs)
     return 0 if all(run.state is State.SUCCEEDED for run in runs) else 1

@@ -18,7 +18,7 @@ from launchbay.engine.watch import Look, by_place, ended_lately, look, removed, 
 from launchbay.runstore.store import Query, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from launchbay.core.backend import Backend
     from launchbay.core.job import Job
@@ -238,7 +238,10 @@ class Lab:
         return self.store.runs(Query(project=project, states=states))
 
     def follow(self, runs: Sequence[Run]) -> Iterator[Look]:
-        """Look again and again until all have ended; the last look is the end."""
+        """Look again and again until all have ended; the last look is the end.
+
+        What nobody sends any more, see `left_over`, is not waited for.
+        """
         wait_s = SHORTEST_WAIT_S
         while True:
             began = self.clock()
@@ -246,12 +249,32 @@ class Lab:
             took_s = self.clock() - began
             yield seen
             runs = self._tried_again(seen)
+            going = [run for run in runs if not run.state.final]
             # An attempt that has come meanwhile was not in the look, even if it has ended too.
-            if all(run.state.final for run in runs) and attempts_of(runs) == attempts_of(seen.runs):
+            if not going and attempts_of(runs) == attempts_of(seen.runs):
+                return
+            if going and len(self.left_over(going)) == len(going):
                 return
             wait_s = SHORTEST_WAIT_S if seen.news else min(wait_s * 1.5, LONGEST_WAIT_S)
             # Looking at thousands is work too: a small share of the machine is enough for it.
             self._sleep(max(wait_s, min(LOOKING_SHARE * took_s, LONGEST_REST_S)))
+
+    def left_over(self, runs: Iterable[Run]) -> list[Run]:
+        """Those for this machine whose launch was killed before it sent them.
+
+        Nobody but the same `bay run` sends them: it has the environment that they are to have.
+        """
+        waiting = [run for run in runs if run.waits_here]
+        if not waiting:
+            return []
+        from launchbay.engine.project import launch_lives  # noqa: PLC0415
+        from launchbay.engine.targets import is_here  # noqa: PLC0415
+
+        mine = [run for run in waiting if is_here(run.place)]
+        ended = [run.id for run in mine if not launch_lives(self.launch_folder(run))]
+        # It may have sent them last of all, and another launch may have them now.
+        now = [run for run in self.store.named(ended).values() if run.waits_here]
+        return [run for run in now if not launch_lives(self.launch_folder(run))]
 
     def catch_up(self, runs: Sequence[Run]) -> list[Run]:
         """The runs as they are now, once what failed while nobody followed was tried again."""
