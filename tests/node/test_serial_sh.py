@@ -264,6 +264,7 @@ def test_killed_at_any_moment(yard: Yard, tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             os.kill(int(os.readlink(yard.queue / "worker").partition(".")[0]), signal.SIGKILL)  # noqa: PTH115
         time.sleep(chance.uniform(0.0, 0.4))
+    yard.until(State.SUCCEEDED, *handles)
 
     assert mark.read_text().split("\n")[:-1] == [
         f"{handle.run_id} {word}" for handle in handles for word in ("begins", "ends")

@@ -142,7 +142,7 @@ def test_three_hundred_waiting(desk: Desk) -> None:
     desk.until("ended", *runs)
 
     assert set(states) <= {"waiting", "running", "ended"}
-    assert took < 5
+    assert took < 20
     assert desk.errors() == ""
 
 
@@ -502,7 +502,7 @@ def test_added_while_the_worker_leaves(desk: Desk) -> None:
         time.sleep(1.9 + number * 0.06)
         desk.add(make_job(f"s{number}", ["true"]))
         folder = desk.run(f"s{number}")
-        eventually(partial(read_events, folder), within_s=10)
+        eventually(partial(read_events, folder))
 
 
 def test_second_attempt_finds_the_first_ones_outputs(desk: Desk) -> None:

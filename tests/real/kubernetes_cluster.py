@@ -28,7 +28,8 @@ from tests.real.kubernetes_images import BUSYBOX, BUSYBOX_USER, PAUSE, PYTHON
 from tests.real.slurm_cluster import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import IO
 
 __all__ = ["BUSYBOX", "BUSYBOX_USER", "PYTHON", "KubernetesCluster", "Namespace", "missing"]
 
@@ -241,15 +242,15 @@ class KubernetesCluster:
             path.mkdir(parents=True)
             path.chmod(0o777)
             made.append(path)
-        objects = [kubernetes_files.volume(f"shared-{path.name}", str(path)) for path in made]
+        objects = [kubernetes_files.volume(_volume(path), str(path)) for path in made]
         self.kubectl("create", "-f", "-", input=kubernetes_files.listed(objects))
         return made
 
     def remove_volumes(self, namespace: str) -> None:
-        """Remove the volumes that claims of a namespace bound, with what is in them."""
+        """Remove the volumes of a namespace, and those that nobody claimed, with their contents."""
         found = json.loads(self.kubectl("get", "pv", "-o", "json"))["items"]
         for one in found:
-            if one["spec"].get("claimRef", {}).get("namespace") == namespace:
+            if one["spec"].get("claimRef", {}).get("namespace", namespace) == namespace:
                 self.kubectl("delete", "pv", one["metadata"]["name"], "--wait=false")
                 shutil.rmtree(one["spec"]["hostPath"]["path"], ignore_errors=True)
 
@@ -324,11 +325,10 @@ class KubernetesCluster:
         for name in kubernetes_files.OPTIONS:
             self._end(name)
         self._start_controllers()
-        self.kubectl("delete", "pod", "greeting", "--ignore-not-found")
+        self.kubectl("delete", "job", "greeting", "--ignore-not-found")
         sent = kubernetes_files.listed([kubernetes_files.greeting(BUSYBOX)])
         self.kubectl("create", "-f", "-", input=sent)
-        ended = "--for=jsonpath={.status.phase}=Succeeded"
-        self.kubectl("wait", "pod/greeting", ended, "--timeout=120s")
+        self.kubectl("wait", "job/greeting", "--for=condition=complete", "--timeout=180s")
         self._was_silent = False
 
     def _write_files(self) -> None:
@@ -489,9 +489,30 @@ class Namespace:
         """What `kubectl` prints to the user."""
         return _printed(self.run(*words, input=input))
 
+    @contextlib.contextmanager
+    def watching(self, kind: str) -> Iterator[IO[str]]:
+        """The names of objects, a line each, as they come."""
+        argv = [str(self.cluster.binary), "get", kind, "--watch", "-o", "name"]
+        environment = {**os.environ, **self.cluster.environment(self.kubeconfig)}
+        with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                yield process.stdout
+            finally:
+                process.kill()
+
     def admin(self, *words: str, input: str | None = None) -> str:  # noqa: A002 - the same
         """What `kubectl` prints, in this namespace, to somebody who may do everything."""
         return self.cluster.kubectl("-n", self.name, *words, input=input)
+
+    def claim(self, name: str) -> Path:
+        """A claim that is bound to a volume of its own; the folder that it is."""
+        (folder,) = self.cluster.volumes(1)
+        made = kubernetes_files.claim(name, _volume(folder))
+        self.kubectl("create", "-f", "-", input=json.dumps(made))
+        phase = ("get", "pvc", name, "-o", "jsonpath={.status.phase}")
+        eventually(lambda: self.kubectl(*phase) == "Bound")
+        return folder
 
     def remove(self) -> None:
         """Remove everything in it; the name itself goes a little later."""
@@ -511,6 +532,10 @@ class Namespace:
             force = ("--force", "--grace-period=0", "--ignore-not-found", "--wait=false")
             self.admin("delete", "pods", *nowhere, *force)
         return not left
+
+
+def _volume(folder: Path) -> str:
+    return f"shared-{folder.name}"
 
 
 def _printed(done: subprocess.CompletedProcess[str]) -> str:

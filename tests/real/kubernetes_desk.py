@@ -99,23 +99,12 @@ class KubernetesDesk:
         self.namespace.admin("delete", "jobs,pods", "--all", "--grace-period=1")
 
 
-def claim(name: str) -> str:
-    """A claim that any volume of the cluster fits."""
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    about = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
-    return json.dumps({**about, "spec": spec})
-
-
 @contextmanager
 def kubernetes_desk(
     bay: Bay, kubernetes: KubernetesCluster, namespace: Namespace
 ) -> Iterator[KubernetesDesk]:
     """The lab, with claims `marks` and `results`."""
-    found: dict[str, Path] = {}
-    for name in ("marks", "results"):
-        (found[name],) = kubernetes.volumes(1)
-        namespace.kubectl("create", "-f", "-", input=claim(name))
-    eventually(lambda: namespace.kubectl("get", "pvc").count("Bound") == len(found))
+    marks, _ = namespace.claim("marks"), namespace.claim("results")
     bay.extra |= kubernetes.environment(namespace.kubeconfig)
     bay.extra["PATH"] = f"{bay.environment['PATH']}:{kubernetes.binary.parent}"
-    yield KubernetesDesk(bay, namespace, found["marks"])
+    yield KubernetesDesk(bay, namespace, marks)

@@ -303,10 +303,20 @@ def listed(objects: list[dict[str, Any]]) -> str:
 
 
 def greeting(image: str) -> dict[str, Any]:
-    """A pod that ends as soon as it was seen."""
+    """A Job that is over as soon as all who have to do with it have seen it."""
     container = {"name": "main", "image": image, "command": ["true"]}
-    spec = {"containers": [container], "restartPolicy": "Never"}
-    return described("Pod", "greeting", spec=spec)
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    return described("Job", "greeting", version="batch/v1", spec={"template": {"spec": pod}})
+
+
+def claim(name: str, volume: str) -> dict[str, Any]:
+    """A claim of a volume, and of no other that is free at the moment."""
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "volumeName": volume,
+    }
+    return described("PersistentVolumeClaim", name, spec=spec)
 
 
 def volume(name: str, path: str) -> dict[str, Any]:

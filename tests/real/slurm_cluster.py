@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import eventually, require_program
+from tests.conftest import LONGEST_S, eventually, require_program
 
 SKIP = 5000
 NODES = ("n1", "n2", "n3", "n4")
@@ -187,7 +187,7 @@ class SlurmCluster:
         for name in NODES:
             if not self.runs(name):
                 self.start_node(name)
-        self._await("slurmctld", self._tidy)
+        self._await("slurmctld", self._tidy, within_s=180)
 
     def runs(self, name: str) -> bool:
         """Whether a daemon is there: `slurmctld`, `n1`, `slurmdbd`, `munged` or `mariadbd`."""
@@ -301,12 +301,12 @@ class SlurmCluster:
             process.send_signal(by)
             process.wait()
 
-    def _await(self, name: str, condition: Any) -> None:
+    def _await(self, name: str, condition: Any, *, within_s: float = LONGEST_S) -> None:
         def holds() -> bool:
             assert self.runs(name), f"{name} ended:\n{self.said(name)}"
             return bool(condition())
 
-        eventually(holds)
+        eventually(holds, within_s=within_s)
 
 
 def _kill(pids: list[int]) -> list[int]:

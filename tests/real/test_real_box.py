@@ -225,7 +225,7 @@ def test_submit_that_breaks_off_starts_nothing_twice(
 ) -> None:
     """Cut in the middle it is unreachable; sent again, every run is there once."""
     mark = account / "mark"
-    jobs = [job(Script(f'echo "$BAY_RUN_ID" >>"{mark}"')) for _ in range(200)]
+    jobs = [job(Script(f'echo "$BAY_RUN_ID" >>"{mark}"')) for _ in range(500)]
     (plan,) = there.plan(jobs)
     there.feed([])
     with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from launchbay.testing.contract import BackendContract
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.real.kubernetes_cluster import KubernetesCluster, Namespace
+    from tests.real.kubernetes_cluster import Namespace
 
     from launchbay.backends.kubernetes.backend import KubernetesBackend
     from launchbay.core.backend import Backend
@@ -25,21 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "results"},
-    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
-}
-
 
 @pytest.fixture
-def tmp_path(kubernetes: KubernetesCluster, namespace: Namespace) -> Path:
+def tmp_path(namespace: Namespace) -> Path:
     """A folder that is a volume of the cluster, which the namespace's claim is bound to."""
-    (folder,) = kubernetes.volumes(1)
-    namespace.kubectl("create", "-f", "-", input=json.dumps(CLAIM))
-    folder.chmod(0o777)
-    return folder
+    return namespace.claim("results")
 
 
 def opened(namespace: Namespace, image: str = BUSYBOX) -> KubernetesBackend:

@@ -142,8 +142,9 @@ def test_names_do_not_clash(place: Place) -> None:
     first = place.pods.argv(a_job(), ["true"], lambda _: None)
     second = place.pods.argv(a_job(), ["true"], lambda _: None)
     names = place.names()
-    # Its time is over.
-    short = a_job(resources=Resources(time_limit=timedelta(seconds=1), cpus=0.1, memory_mib=64))
+    # Its time is over before it has begun.
+    brief = Resources(time_limit=timedelta(seconds=1), cpus=0.1, memory_mib=64)
+    short = a_job(resources=brief, image="bay.test/none:1")
     with pytest.raises(Rejected, match="does not"):
         place.pods.argv(short, ["sleep", "60"], lambda _: None)
     for argv in (first, second):

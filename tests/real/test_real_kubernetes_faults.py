@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 FOREVER = "sleep 600"
 LATEST_S = 180
 """Parts of a cluster that lost the API server ask it again after more than a minute, at times."""
+LATEST = f"--timeout={LATEST_S}s"
 SMALL = Resources(cpus=0.05, memory_mib=32)
 
 
@@ -99,7 +100,7 @@ class Desk:
     def await_job(self, handle: Handle, word: str) -> None:
         """Wait until the cluster's controllers have come to an end with a Job."""
         name = f"job/{handle.native_id}"
-        self.namespace.kubectl("wait", name, f"--for=condition={word}", f"--timeout={LATEST_S}s")
+        self.namespace.kubectl("wait", name, f"--for=condition={word}", LATEST)
 
     def is_taken_away(self, pod: str) -> bool:
         """Whether a pod is gone, and what was known of it with it."""
@@ -179,9 +180,10 @@ def test_api_server_is_stopped_while_runs_are_sent(desk: Desk) -> None:
             answers.append(Refusal(run_id="", reason="", transient=True))
 
     sending = threading.Thread(target=send)
-    sending.start()
-    eventually(desk.jobs)
-    cluster.stop_api()
+    with desk.namespace.watching("jobs") as first:
+        sending.start()
+        assert first.readline()
+        cluster.stop_api()
     sending.join()
     with pytest.raises(Unreachable):
         list(desk.backend.submit(plan))
@@ -251,7 +253,7 @@ def test_job_is_deleted_behind_our_back(desk: Desk) -> None:
 def test_pod_of_a_failed_run_is_deleted(desk: Desk) -> None:
     """How a run ended is still known when its pod was cleared away before anybody looked."""
     (handle,) = desk.send(desk.job("exit 3"))
-    desk.namespace.kubectl("wait", f"job/{handle.native_id}", "--for=condition=Failed")
+    desk.namespace.kubectl("wait", f"job/{handle.native_id}", "--for=condition=Failed", LATEST)
     desk.namespace.kubectl("delete", "pods", "--all")
     status = desk.see(handle)
 
@@ -272,7 +274,7 @@ def test_image_is_missing(desk: Desk) -> None:
 def test_quota_is_exhausted(desk: Desk) -> None:
     """A run that the quota leaves no room for waits, says for what, and starts when there is."""
     desk.make("ResourceQuota", "small", spec={"hard": {"pods": "1"}})
-    desk.namespace.admin("wait", "quota/small", "--for=jsonpath={.status.hard.pods}=1")
+    desk.namespace.admin("wait", "quota/small", "--for=jsonpath={.status.hard.pods}=1", LATEST)
     (first,) = desk.send(desk.job(FOREVER))
     desk.begun(first)
     (second,) = desk.send(desk.job("true"))
@@ -287,7 +289,8 @@ def test_quota_is_exhausted(desk: Desk) -> None:
 def test_quota_of_jobs_is_exhausted(desk: Desk) -> None:
     """Of runs that are sent together those that the quota has no room for are refused for now."""
     desk.make("ResourceQuota", "few", spec={"hard": {"count/jobs.batch": "1"}})
-    desk.namespace.admin("wait", "quota/few", r"--for=jsonpath={.status.hard.count/jobs\.batch}=1")
+    full = r"--for=jsonpath={.status.hard.count/jobs\.batch}=1"
+    desk.namespace.admin("wait", "quota/few", full, LATEST)
     jobs = [desk.job("true") for _ in range(3)]
     taken, *refused = desk.backend.submit(desk.plan(jobs))
 

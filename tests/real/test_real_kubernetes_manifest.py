@@ -70,16 +70,6 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     }
 
 
-def claim(name: str) -> dict[str, Any]:
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
 def same(sent: Any, got: Any) -> bool:
     """Whether everything that was sent is in what came back; quantities may be written anew."""
     if isinstance(sent, dict):
@@ -188,7 +178,7 @@ def test_steered_by_affinity_and_tolerations(
 
 def test_a_server_ends_with_its_run(kubernetes: KubernetesCluster, namespace: Namespace) -> None:
     """A pod finds everything where the manifest says; a server that runs on holds nothing up."""
-    (folder,) = kubernetes.volumes(1)
+    folder = namespace.claim("out")
     (folder / "sets").mkdir()
     (folder / "sets" / "one").write_text("read\n")
     secret: dict[str, Any] = {
@@ -213,7 +203,7 @@ def test_a_server_ends_with_its_run(kubernetes: KubernetesCluster, namespace: Na
     made = rendered(wanted, namespace, holds, line="the line")
     programs = config_map("bay-node-1", pod_sh=POD.removeprefix("\\\n"))
     shared = config_map("bay-plan-p1", shared_sh="the plan\n")
-    create(namespace, claim("out"), secret, programs, shared, made)
+    create(namespace, secret, programs, shared, made)
     name = made["metadata"]["name"]
 
     def ended() -> bool:

@@ -291,9 +291,11 @@ def test_it_is_closed_to_the_outside(kubernetes: KubernetesCluster) -> None:
 
 def _files(pid: int) -> list[str]:
     found = []
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found.append(str(entry.readlink()))
+    # It may end while it is looked at.
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(str(entry.readlink()))
     return found
 
 
@@ -338,7 +340,9 @@ def test_a_second_cluster_leaves_nothing(kubernetes: KubernetesCluster) -> None:
 
 
 def _remains(cluster: KubernetesCluster) -> Sequence[str]:
-    groups = Path("/sys/fs/cgroup").glob(f"**/{cluster.folder.name}")
+    # Groups of others come and go meanwhile.
+    found = os.walk("/sys/fs/cgroup")
+    groups = [path for path, _, _ in found if Path(path).name == cluster.folder.name]
     names = [name for _, name in socket.if_nameindex() if name == cluster.network.bridge]
     folders = [str(cluster.folder)] if cluster.folder.exists() else []
     return [*kubernetes_node.left(cluster.folder), *map(str, groups), *names, *folders]

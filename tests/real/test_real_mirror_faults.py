@@ -57,7 +57,7 @@ def start(way: str, options: BucketOptions, folder: Path, memory: Path) -> subpr
 def mirror(way: str, options: BucketOptions, folder: Path, memory: Path) -> Any:
     """What a process that mirrors says in the end."""
     with start(way, options, folder, memory) as process:
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     return json.loads(out)
 
@@ -223,7 +223,7 @@ def test_an_interrupted_process_ends_soon(rclone_server: RcloneServer, tmp_path:
         process.communicate(timeout=30)
 
     assert process.returncode in {-signal.SIGINT, 130, 1}
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25
     check_whole(here.files, source.files)
 
 

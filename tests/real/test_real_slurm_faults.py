@@ -95,11 +95,13 @@ def test_pushed_out(desk: SlurmDesk) -> None:
     goes_on = 'echo "$BAY_ATTEMPT" >>$BAY_OUT/list; [ "$BAY_ATTEMPT" != 1 ] || sleep 600'
     desk.write(goes_on, params={"n": 2}, site=site, time="5m", resume=True)
     desk.bay("run", "-d")
-    desk.await_states("running")
+    *_, second = desk.await_states("running")
+    out = desk.root / "runs" / second["id"] / "out"
+    desk.await_marks(2)
+    eventually(lambda: (out / "list").exists() and (out / "list").read_text() == "1\n")
     everything = ["-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1"]
     assert desk.cluster.run("sbatch", "-p", "urgent", *everything).returncode == 0
     one, other = desk.await_states("failed", "succeeded")
-    out = desk.root / "runs" / other["id"] / "out"
 
     assert (one["state"], one["cause"]) == ("failed", "preempted")
     assert "make way" in one["reason"]
