@@ -114,8 +114,9 @@ def test_runs_that_wait_on_this_side(bay: Bay) -> None:
     store = RunStore(bay.home / "state" / "launchbay" / "index.sqlite")
     waits = Status(state=State.CREATED, reason="waits on this side: 500 jobs are there")
     first, second = store.runs(Query())
-    store.update([replace(first, native_id="", status=waits)])
-    store.update([replace(second, native_id="", status=Status(state=State.CREATED))])
+    far, unheard = {**first.place, "host": "box"}, Status(state=State.CREATED)
+    store.add([replace(first, native_id="", place=far, status=waits)])
+    store.add([replace(second, native_id="", place=far, status=unheard)])
     store.close()
     said = bay("ls", "--no-refresh")
 

@@ -6,7 +6,7 @@
 #
 # Prints `--events` and every line of the events with its file before it, `--marks` and the names of claims and
 # other marks, `--values` and the ends of metrics and of logs that a pattern reads. In this order: whoever ends a
-# run marks it first, so that an end is never seen without its mark.
+# run marks it first, so that an end is never seen without its mark, nor without its last values.
 
 read_records() {
     cd "$1/runs" 2>/dev/null || { cat >/dev/null; echo "--marks"; return; }
@@ -26,7 +26,6 @@ read_records() {
         for bay_path in "$bay_id"/attempts/*/claim; do
             [ ! -e "$bay_path" ] || bay_some=$bay_some${bay_path%/claim}/events.jsonl$bay_nl
         done
-        [ ! -e "$bay_id/out/metrics.jsonl" ] || bay_values=$bay_values$bay_id/out/metrics.jsonl$bay_nl
         for bay_path in "$bay_id"/attempts/*/patterns.json; do
             [ -e "$bay_path" ] || continue
             bay_some=$bay_some$bay_path$bay_nl
@@ -42,6 +41,8 @@ read_records() {
         for bay_path in "$bay_id"/attempts/*/[ct]*; do
             [ "$bay_path" = "$bay_id/attempts/*/[ct]*" ] || printf '%s\n' "$bay_path"
         done
+        # Not before the events: a short run may have begun to tell, and ended, meanwhile.
+        [ ! -e "$bay_id/out/metrics.jsonl" ] || bay_values=$bay_values$bay_id/out/metrics.jsonl$bay_nl
     done
     echo "--values"
     [ -z "$bay_values" ] || printf '%s' "$bay_values" | xargs tail -n 50 /dev/null 2>/dev/null
